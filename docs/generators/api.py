@@ -18,7 +18,7 @@ _HEAD = "<!-- Written by docs/generators/api.py from signatures and docstrings. 
 _ROOMS = {
     "merging": ("engine", "prepare.merge", "prepare.plan", "prepare.average", "recipe"),
     "evaluating": ("prepare.evaluate", "ensembles", "suites", "compat", "tasks", "advice"),
-    "learning": ("learning", "measurement", "mixing", "search"),
+    "learning": ("learning", "measurement", "mixing", "search", "training"),
     "errors": ("errors",),
 }
 """Page -> the rooms below `smelt` whose functions it has. What is in none of them is a tool."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from smelt.suites.report import report
     from smelt.suites.run import bench, bench_needs
     from smelt.tasks.registry import list_tasks
+    from smelt.training.finetune import finetune
 
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "ensemble",
     "evaluate",
     "export",
+    "finetune",
     "hub",
     "info",
     "inspect",
@@ -112,6 +114,7 @@ _HOME = {
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
+    "finetune": "smelt.training.finetune",
     "info": "smelt.environment.info",
     "inspect": "smelt.inspection.inspect",
     "learn": "smelt.learning.learn",

@@ -8,8 +8,8 @@ from smelt.advice.advise import advise, thinned
 from smelt.advice.evidence import guideline
 from smelt.advice.situation import kind_of_name, read_situation
 from smelt.errors import OutputError, RecipeError
-from smelt.measurement.memory_needs import memory_needs
 from smelt.models.weightless import known_sizes
+from smelt.prepare.memory_needs import memory_needs
 from smelt.recipe.schema import Recipe
 from smelt.search.grids import grids
 from smelt.suites.language.published import mergebench
@@ -101,7 +101,7 @@ def test_little_memory_rules_out_what_learns(without_ours):
     # in rounds
     advice = advise(training="a,b", size="1B", memory="16GB")
     assert advice.method == "regmean"
-    assert advice.avoided["L&S"] == "looking at data needs about 23.6 GB of memory, there are 16 GB"
+    assert advice.avoided["L&S"] == "looking at data needs about 24.5 GB of memory, there are 16 GB"
     assert "its setting is a guess" in " ".join(advice.why)
     assert "tune" not in advice.recipe.dump()
 

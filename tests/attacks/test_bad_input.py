@@ -236,7 +236,11 @@ def sweep(room, tmp_path_factory, request):
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_network_and_a_cache_of_its_own(tmp_path_factory):
-    """Nobody answers at this address, as where there is no network; nothing is waited for."""
+    """For child processes: nobody answers at this address, as where there is no network; nothing is waited for."""
+    import datasets.config
+    import huggingface_hub.constants  # this process, which has read its own address by now, keeps it
+
+    assert datasets.config.HF_ENDPOINT == huggingface_hub.constants.ENDPOINT
     words = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
     before = {name: os.environ.get(name) for name in words}
     os.environ.update(words)

@@ -156,13 +156,25 @@ def test_estimators_for_texts_are_the_two_that_are_named() -> None:
 
 
 def test_memory_figures_are_those_of_the_formula() -> None:
-    from smelt.measurement import memory_needs as needs
     from smelt.models.weightless import known_sizes
+    from smelt.prepare import memory_needs as needs
 
     shapes = dict(known_sizes()["smollm2-135m"].shapes())
     for method, measured in (("fisher", 2.2), ("regmean", 2.8), ("localize", 3.8)):
         found = needs.memory_needs(shapes, method, examples=256, tokens=512).total / 1e9  # type: ignore[arg-type]
         assert f"| `{method}` | {measured} GB | {found:.1f} GB |" in LANGUAGE
+
+
+def test_the_memory_of_large_masks_is_that_of_the_formula() -> None:
+    from smelt.learning.localize_memory import localize_needs
+    from smelt.models.weightless import known_sizes
+
+    for name, size in (("Llama-3.2-3B", "llama-3.2-3b"), ("Llama-3.1-8B", "llama-3.1-8b")):
+        shapes = dict(known_sizes()[size].shapes())
+        model = localize_needs(shapes, step_by="model", tokens=512, device="cuda")
+        block = localize_needs(shapes, step_by="block", tokens=512, device="cuda")
+        figures = (model.device, block.device, block.total - block.device)
+        assert f"| {name} | {' | '.join(f'{one / 1e9:.1f} GB' for one in figures)} |" in LANGUAGE
 
 
 def test_a_program_that_leaves_early_is_not_taken_for_one_that_ended() -> None:

@@ -11,7 +11,6 @@ import smelt.hub.paper.hub
 from smelt.errors import RecipeError
 from smelt.hub.paper import PaperHub, paper_hub
 from smelt.hub.store.names import check_name
-from smelt.tasks.pictures.task import FolderData
 from smelt.tasks.registry import find_task
 
 HUB = paper_hub()
@@ -44,17 +43,11 @@ def test_the_first_and_the_last_line_of_table_6() -> None:
     )
 
 
-def test_every_model_is_a_reference_and_those_in_transformers_format_are_readable() -> None:
+def test_every_model_is_a_reference_in_open_clips_words() -> None:
     refs = HUB.refs()
-    assert len(refs) == 49
-    assert all(ref.startswith("hf:") and ref.count("/") == 1 for ref in refs.values())
-    assert refs["ViT-B-32.openai"] == "hf:openai/clip-vit-base-patch32"
-    assert refs["ViT-H-14.laion2b_s32b_b79k"] == "hf:laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
-    assert len(HUB.refs(only="fits")) == 26
-    assert [model.id for model in HUB.models if model.fits] == list(range(9, 35))
-    readable = HUB.refs(only="readable")
-    assert len(readable) == 8
-    assert all(ref.startswith(("hf:openai/", "hf:facebook/metaclip-")) for ref in readable.values())
+    assert len(set(refs.values())) == 49
+    assert refs["ViT-B-32.openai"] == "open_clip:ViT-B-32/openai"
+    assert refs["nllb-clip-base-siglip.v1"] == "open_clip:nllb-clip-base-siglip/v1"
 
 
 def test_every_name_is_one_that_a_hub_takes() -> None:
@@ -69,33 +62,9 @@ def test_the_repositories_are_those_that_open_clip_names() -> None:
     assert [model.name for model in HUB.models if f"{model.open_clip}/" not in table] == []
 
 
-def test_averages_are_recomputed_from_the_printed_rows() -> None:
-    averages = {
-        (k, method): (round(row.average, 4), row.printed)
-        for k, rows in HUB.zero_shot.items()
-        for method, row in rows.items()
-    }
-    assert averages[1, "mll"] == (0.6644, 0.6620)
-    assert averages[3, "inb"] == (0.6486, 0.6498)
-    off = {key for key, (mean, printed) in averages.items() if abs(mean - printed) > 6e-4}
-    assert off == {(1, "mll"), (3, "inb")}
-
-
-def test_six_targets_are_printed_alike_for_one_and_three_models() -> None:
-    one, three = (HUB.zero_shot[k]["mll"].accuracies for k in (1, 3))
-    same = [task.title for task, a, b in zip(HUB.targets, one, three, strict=True) if a == b]
-    assert same == ["MNIST", "OxfordIIITPet", "PCam", "FER2013", "Food101", "GTSRB"]
-
-
-def test_modelgpt_differs_from_the_baseline_at_five_targets_only() -> None:
-    rows = HUB.zero_shot[1]
-    pairs = zip(HUB.targets, rows["inb"].accuracies, rows["modelgpt"].accuracies, strict=True)
-    assert [task.title for task, a, b in pairs if a != b] == ["MNIST", "PCam", "FER2013", "Rendered SST2", "STL10"]
-
-
 def test_the_sweeps_agree_with_the_table_at_the_papers_setting() -> None:
-    assert HUB.alpha[0.7] == HUB.models_per_class[1].accuracy == HUB.zero_shot[1]["mll"].printed
-    assert HUB.models_per_class[3].accuracy == HUB.zero_shot[3]["mll"].printed
+    assert HUB.alpha[0.7] == HUB.models_per_class[1].accuracy == 0.6620
+    assert HUB.models_per_class[3].accuracy == 0.6639
     assert max(HUB.alpha, key=lambda alpha: HUB.alpha[alpha]) == 0.7
 
 
@@ -120,13 +89,13 @@ def test_names_of_public_tasks_are_taken_from_them() -> None:
     assert HUB.target("mnist").classes[3] == "3 - three"
 
 
-def test_every_target_becomes_a_task(tmp_path: Path) -> None:
-    tasks = {task.name: task for task in HUB.tasks(tmp_path)}
-    assert len(tasks) == 17
-    assert tasks["mll-dtd"].data == find_task("dtd").data
-    assert tasks["mll-stl10"].data == FolderData(folder="stl10")
-    assert tasks["mll-stl10"].folder == tmp_path
-    assert {task.templates for task in tasks.values()} == {("a photo of {}",)}
+def test_every_target_is_a_public_task_with_the_papers_prompt() -> None:
+    tasks = HUB.tasks()
+    assert [len(task.classes) for task in tasks] == [target.count for target in HUB.targets]
+    assert tasks[3].data == find_task("dtd").data
+    assert {task.templates for task in tasks} == {("a photo of {}",)}
+    with pytest.raises(RecipeError, match="imagenet is a sample set"):
+        HUB.samples[0].as_task()
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
@@ -146,7 +115,6 @@ def test_a_hub_that_does_not_fit_together_is_refused() -> None:
     for wrong, message in (
         ({"models": content["models"][1:]}, "ids are not 1, 2, 3"),
         ({"targets": targets}, "cifar100 has 99 classes but 100 names"),
-        ({"targets": content["targets"][:-1]}, "17 accuracies"),
         ({"samples": content["targets"][:1]}, "two tasks have one name"),
         ({"more": 1}, "more"),
     ):

@@ -12,44 +12,10 @@ import pytest
 import yaml
 
 from smelt.errors import RecipeError
-from smelt.hub.graph import build as graph_build
 from smelt.hub.graph.build import GraphConfig, build_graph
+from smelt.hub.graph.sample_sets import class_list
 from smelt.hub.graph.wordnet import WordNet, find_wordnet
-
-NOUNS = {
-    "entity.n.01": (("entity",), "that which exists", ()),
-    "animal.n.01": (("animal", "living_creature"), "a living organism that moves", ("entity.n.01",)),
-    "dog.n.01": (("dog", "domestic_dog"), "an animal that barks", ("animal.n.01",)),
-    "puppy.n.01": (("puppy",), "a young dog", ("dog.n.01",)),
-    "cat.n.01": (("cat",), "an animal that mews", ("animal.n.01",)),
-}
-
-
-def tiny_wordnet(folder: Path, newline: str = "\n") -> dict[str, str]:
-    """Write WordNet's files with a few nouns; gives the wnid of each."""
-    offsets = dict.fromkeys(NOUNS, 0)
-    for _ in range(2):  # once to learn the lengths, once to write them down
-        lines, position = [], 0
-        for name, (words, gloss, parents) in NOUNS.items():
-            children = [other for other, (_, _, above) in NOUNS.items() if name in above]
-            links = [f"@ {offsets[one]:08d} n 0000" for one in parents]
-            links += [f"~ {offsets[one]:08d} n 0000" for one in children]
-            said = " ".join(f"{word} 0" for word in words)
-            line = f"{position:08d} 03 n {len(words):02x} {said} {len(links):03d} {' '.join([*links, '|'])} {gloss}  \n"
-            offsets[name] = position
-            position += len(line)
-            lines.append(line)
-    index = [
-        f"{word} n 1 0 1 0 {offsets[name]:08d}  \n" for name, (words, _, _) in sorted(NOUNS.items()) for word in words
-    ]
-    files = {"data.noun": "".join(lines), "index.noun": "".join(index), "noun.exc": "kitties cat\n"}
-    files["lexnames"] = "".join(f"{number:02d}\tkind.{number}\t1\n" for number in range(5))
-    for kind in ("adj", "adv", "verb"):
-        files |= {f"data.{kind}": "", f"index.{kind}": "", f"{kind}.exc": ""}
-    folder.mkdir(parents=True)
-    for name, content in {**files, "cntlist.rev": "", "index.sense": ""}.items():
-        (folder / name).write_bytes(content.replace("\n", newline).encode())
-    return {name: f"n{offset:08d}" for name, offset in offsets.items()}
+from tiny_wordnet import tiny_wordnet
 
 
 @pytest.fixture(autouse=True)
@@ -182,8 +148,8 @@ def test_a_set_whose_folders_are_numbers_follows_the_first_set(tmp_path: Path) -
     assert puppy not in " ".join(found)
 
 
-def test_the_papers_graph_is_a_configuration() -> None:
-    config = GraphConfig.load(Path(graph_build.__file__).with_name("imagenet-family.yaml"))
+def test_the_papers_graph_is_a_configuration_with_five_sets_of_the_hub(tmp_path: Path) -> None:
+    config = GraphConfig.load("imagenet-family", data=tmp_path)
     assert [one.source for one in config.pictures] == [
         "ImageNet-1k",
         "ImageNet-V2",
@@ -191,9 +157,54 @@ def test_the_papers_graph_is_a_configuration() -> None:
         "ImageNet-A",
         "ImageNet-R",
     ]
-    assert (config.hyponyms, config.hypernyms, config.most) == ("all", True, 75)
-    with pytest.raises(RecipeError, match="folders of pictures are not there"):
-        build_graph(config)
+    assert (config.senses, config.hyponyms, config.hypernyms, config.most) == ("all", "all", True, 75)
+    assert config.pictures[3].folder == tmp_path / "imagenet-a"
+    hub = [one.hub.dataset for one in config.pictures if one.hub]
+    assert hub[0] == "clip-benchmark/wds_imagenet1k"
+    assert len(hub) == 5
+    with pytest.raises(RecipeError, match="imagenet-famly: there is no such file; by name there are imagenet-family"):
+        GraphConfig.load("imagenet-famly")
+
+
+def test_the_classes_of_imagenets_family_are_in_the_order_of_their_numbers() -> None:
+    every = class_list("imagenet-1k")
+    assert (len(every), every[0], every[-1]) == (1000, "n01440764", "n15075141")
+    for name in ("imagenet-a", "imagenet-r"):
+        assert len(class_list(name)) == 200
+        assert set(class_list(name)) < set(every)
+    assert list(every) == sorted(every)
+    with pytest.raises(RecipeError, match="did you mean 'imagenet-r'"):
+        class_list("imagenet-rr")
+
+
+def test_all_senses_of_a_name_show_a_class_and_those_below_inherit_its_pictures(tmp_path: Path) -> None:
+    content = yaml.safe_load(a_config(tmp_path).read_text()) | {"inherit": True, "most": 4}
+    told: list[str] = []
+    graph = build_graph(GraphConfig.parse({**content, "senses": "all", "expected": 4}, tmp_path), tell=told.append)
+    assert graph.node("puppy.n.01").pictures == graph.node("dog.n.01").pictures, "a puppy has no picture of its own"
+    assert len(graph.node("puppy.n.01").pictures) == 4
+    assert told == ["pets: 5 nodes; 4 were expected"]
+
+
+def test_the_real_wordnet_gives_9085_nodes_for_the_papers_graph(tmp_path: Path) -> None:
+    try:
+        find_wordnet()
+    except RecipeError as error:
+        pytest.skip(f"the real WordNet cannot be tested: {error}")
+    from PIL import Image
+
+    config = GraphConfig.load("imagenet-family", data=tmp_path)
+    for one in config.pictures:
+        assert one.hub is not None
+        for number, wnid in enumerate(class_list(one.hub.classes) if one.source == "ImageNet-1k" else ()):
+            (one.folder / wnid).mkdir(parents=True)
+            Image.new("RGB", (2, 2), (number % 256, number // 256, 0)).save(one.folder / wnid / "0.png")
+        one.folder.mkdir(exist_ok=True)
+    told: list[str] = []
+    graph = build_graph(config, tell=told.append)
+    assert (len(graph.nodes), len(graph.pictures)) == (9085, 1000)
+    assert all(node.pictures for node in graph.nodes)
+    assert told == ["imagenet-family: 9,085 nodes; 9,055 were expected"]
 
 
 def test_words_may_be_seeds_and_empty_nodes_may_stay(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_what_cannot_be_compared_is_one_line_and_exit_code_2(pair, tmp_path, mon
     cases = {
         "nowhere": "there is no model at 'nowhere'",
         "zoo:nothing": "no zoo model named 'nothing'",
-        "hf:org/name": "hf:org/name is not in the local cache and could not be downloaded",
+        "hf:org/name": "hf:org/name is not in the local cache, and the Hub is not asked",
         "shape:llama-3.1-8b": "only its shapes are here",
         tmp_path / "empty": "no model weights (*.safetensors) in this folder",
         tmp_path / "cut.safetensors": "bytes of tensors are announced but only",

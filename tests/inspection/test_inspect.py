@@ -276,7 +276,7 @@ def test_what_cannot_be_inspected_is_one_line_and_exit_code_2(model, tmp_path, m
     cases = {
         "nowhere": "there is no model at 'nowhere' (a folder or file; for the Hugging Face hub write hf:nowhere)",
         "zoo:nothing": "no zoo model named 'nothing'",
-        "hf:org/name": "hf:org/name is not in the local cache and could not be downloaded",
+        "hf:org/name": "hf:org/name is not in the local cache, and the Hub is not asked",
         tmp_path / "empty": "no model weights (*.safetensors) in this folder",
         tmp_path / "cut.safetensors": "272 bytes of tensors are announced but only 271 are there",
         tmp_path / "short.safetensors": "3 bytes are too few for a safetensors file",

@@ -12,10 +12,10 @@ from smelt.measurement.fisher import fisher
 from smelt.measurement.fisher_tokens import drawn_tokens
 from smelt.measurement.gram import grams
 from smelt.measurement.gram_rounds import TOGETHER, examples_at_once
-from smelt.measurement.memory_needs import memory_needs
 from smelt.models.families.causal_lm.family import CausalLM
 from smelt.models.families.load import load
 from smelt.models.families.network import ModuleNetwork
+from smelt.prepare.memory_needs import memory_needs
 from smelt.tasks.examples import ArrayStream
 from smelt.tasks.language.examples import LanguageExamples, encoded
 from whole_grams import gram

@@ -84,14 +84,25 @@ def test_a_method_that_looks_at_data_says_what_that_takes(cli: Any) -> None:
 
 def test_the_advice_to_keep_changes_on_disk_changes_the_plan(cli: Any) -> None:
     models = dict(shipped_pool("MergeBench/Llama-3.2-3B").models)
-    words: Any = {"base": "shape:llama-3.2-3b", "method": "localize"}
+    words: Any = {"base": "shape:llama-3.2-3b", "method": "localize", "step_by": "model"}
     (held,), (kept,) = (smelt.plan(models, **words, deltas=where).looking for where in ("memory", "disk"))
     assert held.device - kept.device == kept.disk - held.disk > 10e9  # a float32 of 2.8 billion numbers
     assert f"`deltas: disk` saves {(held.device - kept.device) / 1e9:.1f} GB" in held.note
     assert "the change lies on disk" in kept.note
     (half,) = smelt.plan(models, **words, delta_dtype="bfloat16").looking
     assert 2 * (held.device - half.device) == held.device - kept.device
-    ran = cli("plan", "-m", "localize", "--pool", "MergeBench/Llama-3.2-3B", "--set", "deltas=disk", "--json")
+    ran = cli(
+        "plan",
+        "-m",
+        "localize",
+        "--pool",
+        "MergeBench/Llama-3.2-3B",
+        "--set",
+        "deltas=disk",
+        "--set",
+        "step_by=model",
+        "--json",
+    )
     assert json.loads(ran.out)["looking"][0]["device"] == kept.device
 
 

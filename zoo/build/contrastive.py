@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from material import Material
-from towers import set_rate, towers
+from smelt.training.loop import Hooks, train
+from towers import rate_of, towers
 from views import INKED, MIRRORED, changed
 
 
@@ -105,9 +106,6 @@ def pretrain(
     `said` are the unit features of all captions' wordings, where the text tower is frozen: then it is not run.
     """
     device = tokens.device
-    torch.manual_seed(seed)
-    model.train()
-    see, read = towers(model)
     for name, p in model.named_parameters():
         p.requires_grad_(trained(name))
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -117,25 +115,55 @@ def pretrain(
     ]
     optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98))
     draws = torch.cumsum(pool.weights, 0) / pool.weights.sum()
-    for step in range(steps):
-        set_rate(optimizer, rate, step, steps, warm=300)
+
+    def seen(step: int) -> list[dict[str, Tensor]]:
         chosen = torch.searchsorted(draws, torch.rand(batch, device=device, dtype=torch.float64)).clamp_(
             max=len(draws) - 1
         )
         pictures = changed(pool.pixels[chosen], pool.mirrored[chosen], pool.inked[chosen])
-        caption = pool.captions[chosen]
         wording = torch.randint(0, 3, (batch,), device=device)
-        with torch.autocast(device.type, torch.bfloat16):
+        return [{"pictures": pictures, "caption": pool.captions[chosen], "wording": wording}]
+
+    train(
+        Contrast(model, tokens, said),
+        seen,
+        optimizer,
+        steps=steps,
+        rate=rate_of(rate, steps, warm=300),
+        seed=seed,
+        device=device.type,
+        hooks=Capped(model, scale_cap, steps),
+    )
+
+
+class Contrast(nn.Module):
+    """CLIP's loss of a batch of captioned pictures."""
+
+    def __init__(self, model: Any, tokens: Tensor, said: Tensor | None):
+        super().__init__()
+        self.model, self.tokens, self.said = model, tokens, said
+
+    def forward(self, pictures: Tensor, caption: Tensor, wording: Tensor) -> Tensor:
+        see, read = towers(self.model)
+        with torch.autocast(pictures.device.type, torch.bfloat16):
             seen = see(pictures)
-            told = read(tokens[caption, wording]) if said is None else said[caption, wording]
-        logits = model.logit_scale.exp() * seen.float() @ told.float().T
+            told = read(self.tokens[caption, wording]) if self.said is None else self.said[caption, wording]
+        logits = self.model.logit_scale.exp() * seen.float() @ told.float().T
         right = (caption[:, None] == caption[None]).float()
         right = right / right.sum(1, keepdim=True)
-        loss = 0.5 * (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
+        return 0.5 * (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right))
+
+
+class Capped(Hooks):
+    """Keeps the scale under its cap, and says now and then how it goes."""
+
+    def __init__(self, model: Any, scale_cap: float, steps: int):
+        self._model, self._cap, self._steps = model, math.log(scale_cap), steps
+
+    def after_step(self, step: int, loss: float) -> bool:
         with torch.no_grad():
-            model.logit_scale.clamp_(max=math.log(scale_cap))
-        if step % 1_000 == 0 or step == steps - 1:
-            print(f"  step {step}: loss {loss.item():.3f}, scale {model.logit_scale.exp().item():.1f}", flush=True)
+            self._model.logit_scale.clamp_(max=self._cap)
+        if step % 1_000 == 0 or step == self._steps - 1:
+            scale = self._model.logit_scale.exp().item()
+            print(f"  step {step}: loss {loss:.3f}, scale {scale:.1f}", flush=True)
+        return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,14 @@ def picture_features(model: Any, pictures: Tensor) -> Tensor:
     return model.visual_projection(model.vision_model(pictures).pooler_output.flatten(1))
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float, step: int, steps: int, *, warm: int) -> None:
-    """A short rise, then half a cosine down to a hundredth."""
-    rise = min(1.0, (step + 1) / min(warm, steps // 5 + 1))
-    for group in optimizer.param_groups:
-        group["lr"] = rate * rise * (0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)) + 0.01)
+def rate_of(rate: float, steps: int, *, warm: int) -> Callable[[int], float]:
+    """The learning rate of a step: a short rise, then half a cosine down to a hundredth."""
+
+    def at(step: int) -> float:
+        rise = min(1.0, (step + 1) / min(warm, steps // 5 + 1))
+        return rate * rise * (0.99 * 0.5 * (1 + math.cos(math.pi * step / steps)) + 0.01)
+
+    return at
 
 
 @torch.no_grad()

@@ -65,8 +65,8 @@ class Situation:
         By the count that `smelt plan` uses. Where only the base's size is known, its shapes are those of the public
         model that is nearest in size (`smelt/formats/sizes`), and the bytes are scaled by the parameters.
         """
-        from smelt.measurement.memory_needs import METHODS, memory_needs
         from smelt.models.weightless import known_sizes
+        from smelt.prepare.memory_needs import METHODS, memory_needs
 
         if self.memory is None or entry not in METHODS:
             return 0

@@ -25,6 +25,7 @@ COMMANDS = {
     "learn": "learning.learn:learn",
     "mix": "learning.mix:mix",
     "neulig": "learning.neulig:neulig",
+    "finetune": "learning.finetune:finetune",
     "measure": "learning.measure:app",
     "tune": "learning.tune:tune",
     "select": "learning.select:app",

@@ -10,7 +10,7 @@ from smelt.cli.from_function import Given
 from smelt.errors import RecipeError
 from smelt.files.yaml_reader import parse_yaml
 
-__all__ = ["named_models", "request"]
+__all__ = ["assignment", "named_models", "request"]
 
 _FLAGS = frozenset(
     "out method base model models threads memory device resume force quiet json trust_remote_code".split()
@@ -22,7 +22,7 @@ def request(given: Given) -> tuple[Any, dict[str, Any]]:
     recipe, method, base, models, sets, pool = map(
         given.flags.get, ("recipe", "method", "base", "model", "set", "pool")
     )
-    words = dict(_assignment(text) for text in sets or ())
+    words = dict(assignment(text) for text in sets or ())
     reserved = sorted(words.keys() & _FLAGS)
     if reserved:
         raise RecipeError(f"--set {reserved[0]}: that is a flag of its own, --{reserved[0].replace('_', '-')}")
@@ -74,7 +74,8 @@ def _name_and_ref(text: str) -> tuple[str, str]:
     return name, ref
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Any]:
+    """NAME=VALUE of a `--set`, the value read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not all(part.isidentifier() for part in key.replace("-", "_").split(".")):
         raise RecipeError(f"--set takes NAME=VALUE or STAGE.NAME=VALUE, got {text!r}")

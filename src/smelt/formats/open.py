@@ -64,7 +64,7 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
-_OWN = ("mixture", "delta_pack", "safetensors", "gguf", "pickle")
+_OWN = ("mixture", "delta_pack", "llava", "safetensors", "gguf", "pickle")
 formats: Registry[Format] = Registry(
     "smelt.formats",
     own=lambda: dict.fromkeys(_OWN, __name__),
@@ -126,6 +126,20 @@ class _DeltaPack:
 
     def _folder(self, path: Path) -> Path:
         return path.parent if path.name == _DELTA else path
+
+
+class _OwnLlava:
+    """A folder of LLaVA's own training code (`llava_llama`), with its language model."""
+
+    def recognises(self, path: Path) -> bool:
+        from smelt.formats.llava.opening import is_own_llava
+
+        return is_there(path / "config.json") and is_own_llava(path)
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.llava.opening import open_own_llava
+
+        return open_own_llava(path, options)
 
 
 class _Safetensors:
@@ -190,6 +204,7 @@ def _base_at_path(ref: str, folder: Path) -> Source:
 
 formats["mixture"] = _MixtureFolder()
 formats["delta_pack"] = _DeltaPack()
+formats["llava"] = _OwnLlava()
 formats["safetensors"] = _Safetensors()
 formats["gguf"] = _GGUF()
 formats["pickle"] = _Pickle()

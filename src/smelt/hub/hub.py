@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from smelt.errors import MissingExtra, RecipeError
+from smelt.errors import MissingExtra, RecipeError, SmeltError
 from smelt.hub.location import default_location, find_location
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class Hub:
         label: bool = True,
         limit: int | None = None,
         submitted_by: str = "",
+        allow_pickle: bool = False,
         progress: Progress | None = None,
     ) -> ModelCard:
         """Check a model (it loads, its features are finite), copy it in (at most `limit` bytes), then label it.
@@ -154,13 +155,14 @@ class Hub:
         `ref` is a reference; `name`, `description` and `licence` are what the hub says of it. `progress` hears how far
         it is. It is there as a whole or not at all. A model of the zoo (`zoo:name`) stays where it is. Without `label`
         it waits: `label` or `start_label_job` makes it count in selections. `submitted_by` is who sent it, where it
-        came from outside; then the folder it came in is not noted.
+        came from outside; then the folder it came in is not noted. `allow_pickle`: weights that `open_clip:` finds as a
+        pickle alone are read with weights_only; what comes into the hub is safetensors.
         """
         from smelt.hub.models.add import Words, add_model
         from smelt.hub.models.intake import LARGEST
 
         words = Words(name, description, licence, submitted_by)
-        row = add_model(self._store, self.graph, str(ref), words, limit=limit or LARGEST)
+        row = add_model(self._store, self.graph, str(ref), words, limit=limit or LARGEST, allow_pickle=allow_pickle)
         if label:
             self._labelling.make(row, self._present, progress=progress)
         return self.model(row.name)
@@ -179,6 +181,33 @@ class Hub:
                 progress(name)
             self.add(f"zoo:{name}", label=label)
         return self.models()
+
+    def add_paper(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        label: bool = True,
+        allow_pickle: bool = False,
+        progress: Callable[[str], None] | None = None,
+    ) -> dict[str, str]:
+        """The models of the MLL paper, those that are not here yet; gives {name: why} of those that could not be added.
+
+        `names` are some of them (`RN50.openai`). One that cannot be fetched or loaded costs nobody else anything.
+        """
+        from smelt.hub.paper.hub import paper_hub
+
+        paper = paper_hub()
+        here, failed = {row.name for row in self._store.models()}, {}
+        for model in paper.models if names is None else map(paper.model, names):
+            if model.name in here:
+                continue
+            if progress is not None:
+                progress(model.name)
+            try:
+                self.add(model.ref, name=model.name, label=label, allow_pickle=allow_pickle)
+            except SmeltError as error:
+                failed[model.name] = str(error)
+        return failed
 
     def fill_from_zoo(self, progress: Callable[[str], None] | None = None) -> None:
         """Add the zoo's models that are missing, small ones first, and have all without a label labelled by jobs.

@@ -10,7 +10,7 @@ from pathlib import Path
 from smelt.caller import Blank, option
 from smelt.errors import RecipeError
 
-__all__ = ["DATABASE", "HubLocation", "default_location", "find_location"]
+__all__ = ["DATABASE", "HubLocation", "default_location", "find_location", "graph_location"]
 
 DATABASE = "hub.db"
 """The SQLite file in a hub's folder."""
@@ -37,8 +37,19 @@ def default_location() -> Path:
     """$SMELT_HUB, else smelt/hub in the user's data folder."""
     if given := os.environ.get("SMELT_HUB"):
         return Path(given).expanduser()
+    return _data_folder() / "smelt" / "hub"
+
+
+def graph_location(name: str) -> Path:
+    """Where a graph that is known by its name lies: in $SMELT_GRAPHS, else smelt/graphs in the user's data folder."""
+    if given := os.environ.get("SMELT_GRAPHS"):
+        return Path(given).expanduser() / name
+    return _data_folder() / "smelt" / "graphs" / name
+
+
+def _data_folder() -> Path:
     usual = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path(usual).expanduser()) / "smelt" / "hub"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path(usual).expanduser())
 
 
 def find_location(where: str | Path | None = None, files: str | Path | None = None) -> HubLocation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.files.reading import natural
 from smelt.formats.source import Source, read_whole
-from smelt.learning.tensor_groups import learned_keys
+from smelt.learning.tensor_groups import learned_keys, masked_tensors
 from smelt.models.references import local_path
 from smelt.recipe.schema import DataBudget
 from smelt.tasks.examples import check_streams, streams_for, tasks_for
@@ -46,8 +46,12 @@ class LearningContext:
     streams: Mapping[str, ExampleStream]
 
     @property
-    def base(self) -> dict[str, Tensor]:
+    def base(self) -> Mapping[str, Tensor]:
         """The base's weights that are merged."""
+        from smelt.models.families.network import Blockwise, LiveWeights
+
+        if isinstance(self.network, Blockwise):
+            return LiveWeights(self.network.module, self.keys)
         weights = self.network.weights()
         return {key: weights[key] for key in self.keys}
 
@@ -93,19 +97,25 @@ def learning_context(
     streams: Mapping[str, ExampleStream] | None = None,
     text_from: Any = None,
     device: str = "cpu",
+    memory: int | str | None = None,
 ) -> Iterator[LearningContext]:
     """Open the models, load the base as a network, and gather the examples; closed again at the end.
 
-    `pool` and `base` are the models as they were given where they lie in memory. Data is checked first.
+    `pool` and `base` are the models as they were given where they lie in memory. Data is checked first, and whether
+    there is memory enough: by headers before anything is loaded, then with the examples.
     """
     from smelt.engine.pool import opened
 
+    if memory is not None and chosen.room is None:
+        raise RecipeError(f"{chosen.name} does not count the memory that it takes; leave `memory` out")
     models = list(recipe.pool.models)
     given = None if streams is None else check_streams(models, streams)
     tasks = tasks_for(models, recipe.data) if given is None else {}
 
     def ready(pool: ModelPool, base: Any) -> LearningContext:
         own, examples = network, given
+        assert pool.base is not None
+        roomy(pool, masked_tensors(recipe, pool.base), device if own is None else own.device, None)
         if own is None and _is_plain_module(base, text_from):
             from smelt.models.families.network import ModuleNetwork
 
@@ -119,8 +129,14 @@ def learning_context(
             own = network_of(loaded, recipe.include)
             if examples is None:
                 examples = streams_for(loaded, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
-        assert pool.base is not None
-        return LearningContext(recipe, chosen, values, own, pool, learned_keys(own, pool.base, recipe), examples)
+        keys = learned_keys(own, pool.base, recipe)
+        fitting = roomy(pool, keys, own.device, _longest(examples))
+        return LearningContext(recipe, chosen, fitting, own, pool, keys, examples)
+
+    def roomy(pool: ModelPool, keys: Sequence[str], place: str, tokens: int | None) -> dict[str, Any]:
+        """The parameters, with those by which the learner fits into memory."""
+        more = chosen.room(values, pool, keys, device=place, memory=memory, tokens=tokens) if chosen.room else {}
+        return {**values, **more}
 
     if pool is None:
         with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as fresh:
@@ -143,6 +159,12 @@ def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> LoadedModel:
 
     base_model: LoadedModel = load(base, **how)
     return base_model
+
+
+def _longest(streams: Mapping[str, ExampleStream]) -> int | None:
+    """The tokens of the longest text."""
+    lengths = [getattr(stream, "longest", None) for stream in streams.values()]
+    return max((length for length in lengths if length is not None), default=None)
 
 
 def _is_plain_module(base: Any, text_from: Any) -> bool:

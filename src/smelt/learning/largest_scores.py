@@ -15,7 +15,7 @@ from smelt.ops.order import share
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["top"]
+__all__ = ["each_top", "top"]
 
 _AT_ONCE = 1 << 22
 _HALF = 16
@@ -26,6 +26,11 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
 
     `scores(key)` is asked for several times.
     """
+    return dict(each_top(keys, scores, density))
+
+
+def each_top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) -> Iterator[tuple[str, Tensor]]:
+    """The same, one tensor after the other."""
     import torch
 
     keys = list(keys)
@@ -33,14 +38,15 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
     total = sum(sizes.values())
     wanted = share(total, density)
     if wanted in (0, total):
-        return {key: torch.full_like(scores(key), bool(wanted), dtype=torch.bool) for key in keys}
+        for key in keys:
+            yield key, torch.full_like(scores(key), bool(wanted), dtype=torch.bool)
+        return
     coarse = sum(_counted((rank >> _HALF) + (1 << 15)) for key in keys for rank in _ranks(scores(key)))
     upper, above = _bin(coarse, wanted)
     upper -= 1 << 15
     fine = sum(_counted(rank[(rank >> _HALF) == upper] & 0xFFFF) for key in keys for rank in _ranks(scores(key)))
     lower, more = _bin(fine, wanted - above)
     border, spare = (upper << _HALF) + lower, wanted - above - more
-    kept = {}
     for key in keys:
         own = scores(key)
         rank = torch.cat(list(_ranks(own)))
@@ -49,8 +55,7 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
             equal = (rank == border).nonzero()[:spare, 0]
             mask[equal] = True
             spare -= len(equal)
-        kept[key] = mask.view(own.shape)
-    return kept
+        yield key, mask.view(own.shape)
 
 
 def _ranks(scores: Tensor) -> Iterator[Tensor]:

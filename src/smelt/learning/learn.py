@@ -23,7 +23,7 @@ from smelt.files.writing import exclusive, move_into_place, write_json
 from smelt.formats.source import files_of
 from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
 from smelt.learning.context import LearningContext, learning_context
-from smelt.learning.learner import LearnedMerge, Work, check_learner
+from smelt.learning.learner import LearnedMerge, Work, check_learner, run_place
 from smelt.learning.parallel_passes import Passes
 from smelt.learning.store import (
     LEARNED,
@@ -37,7 +37,7 @@ from smelt.learning.store import (
     sealed,
     write_recipe,
 )
-from smelt.optimise.state import read_trace
+from smelt.optimise.state import STATE, TRACE, read_trace
 from smelt.recipe.schema import DataBudget, Recipe
 from smelt.recipe.words import MergeWords
 from smelt.version import __version__
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Learned", "learn"]
 
-_HOW = frozenset({"deltas"})
+_HOW = frozenset({"deltas", "step_by"})
 """Parameters that change no number of the result."""
 
 
@@ -110,6 +110,7 @@ def learn(
     text_from: Any = None,
     device: str = "cpu",
     threads: int | None = None,
+    memory: int | str | None = None,
     quiet: bool = True,
     resume: bool = True,
     trust_remote_code: bool = False,
@@ -124,8 +125,9 @@ def learn(
     Models learn on the tasks of their names, or as `data: {tasks: {model: task}, split, examples}` says; `streams`
     gives examples of your own by the models' names, and `network` (or a module as `base`) what computes. The result
     is kept under a hash of models, data, method, parameters and seed: the same call again computes nothing. `out` is
-    the folder for it. A run that was interrupted goes on, unless `resume` is false; one that another process is at is
-    waited for.
+    the folder for it. `memory` is a limit for where the network computes ("80GB"), by which `localize` chooses how to
+    take a step; without it, what is free there. A run that was interrupted goes on, unless `resume` is false; one that
+    another process is at is waited for.
     """
     fields = Recipe.model_fields
     request = read_request(models, base, method, {word: value for word, value in words.items() if word in fields})
@@ -145,6 +147,7 @@ def learn(
         streams=streams,
         text_from=text_from,
         device=device,
+        memory=memory,
     ) as context:
         content = _content(context)
         key = content_hash(content)
@@ -218,9 +221,19 @@ def _learn(
         fresh.append(line["seconds"])
         progress.advance(batch * len(line["loss"]))
 
+    def place_for(model: str) -> str:
+        return f"statistics/{list(context.pool.models).index(model)}"
+
     def keep(model: str, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        statistics[model] = f"statistics/{list(context.pool.models).index(model)}"
+        statistics[model] = place_for(model)
         _write_statistics(folder / statistics[model], model, kind, tensors, context)
+        (folder / run_place(context.pool.models, model) / STATE).unlink(missing_ok=True)  # as large as three models
+
+    def kept(model: str) -> list[dict[str, Any]] | None:
+        if not (folder / place_for(model)).is_dir():
+            return None
+        statistics[model] = place_for(model)
+        return read_trace(folder / run_place(context.pool.models, model) / TRACE)
 
     unit: Unit = "examples" if isinstance(context.network, TokenNetwork) else "pictures"
     with Progress(quiet, unit) as progress, Passes(context.network, threads) as passes:
@@ -235,6 +248,7 @@ def _learn(
             seed=recipe.seed,
             tell=tell,
             keep=keep,
+            kept=kept,
         )
         found: LearnedMerge = chosen.stage.function(work, **values)
         progress.end("learned")

@@ -7,31 +7,33 @@ LearnedMerge, and never writes where the user looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from smelt.caller import asked_by_recipe, base_word
 from smelt.errors import RecipeError, SmeltError, listed, unknown
+from smelt.learning.one_change import OneChange
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
-from smelt.optimise.loop import Objective, Tell, optimise
+from smelt.optimise.loop import GroupedObjective, Objective, Tell, optimise
 from smelt.recipe.pipeline import check, constant
 from smelt.registry import Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
     from smelt.learning.coefficients import Coefficients
     from smelt.learning.parallel_passes import Passes
     from smelt.recipe.schema import Recipe
     from smelt.tasks.examples import ExampleStream
 
-__all__ = ["Count", "LearnedMerge", "Learner", "Where", "Work", "check_learner", "learner", "learners"]
+__all__ = ["Count", "LearnedMerge", "Learner", "Where", "Work", "check_learner", "learner", "learners", "run_place"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 Where: TypeAlias = Literal["memory", "disk"]
@@ -54,6 +56,8 @@ class Work:
     tell: Tell | None = None
     keep: Callable[[str, str, Mapping[str, Tensor]], None] = field(default=lambda model, kind, tensors: None)
     """Keeps what was found for one model: keep(model, "mask", tensors)."""
+    kept: Callable[[str], list[dict[str, Any]] | None] = field(default=lambda model: None)
+    """The trace of a model for which everything was found and kept by an earlier run; None where nothing was."""
 
     def deltas(self, where: Where = "memory", dtype: DeltaDtype = "float32", model: str | None = None) -> TaskVectors:
         """The changes of all models, or of one."""
@@ -61,12 +65,25 @@ class Work:
         self.folder.mkdir(parents=True, exist_ok=True)
         return TaskVectors(self.base, chosen, dtype=dtype, file=self.folder / "deltas.bin" if where == "disk" else None)
 
+    def change(self, model: str, where: Where = "memory", dtype: DeltaDtype = "float32") -> OneChange | TaskVectors:
+        """The change of one model: in the room of its checkpoint, or as `deltas` gives it on disk or rounded."""
+        if where == "memory" and dtype == "float32":
+            return OneChange(self.base, model, self.models[model])
+        return self.deltas(where, dtype, model)
+
     def optimise(
-        self, objective: Objective, *, steps: int, lr: float, batch: int, model: str | None = None
+        self,
+        objective: Objective | GroupedObjective,
+        *,
+        steps: int,
+        lr: float,
+        batch: int,
+        model: str | None = None,
+        save_last: bool = True,
     ) -> list[dict[str, Any]]:
         """Run the loop on all streams, or on one model's; its state lies in the folder."""
         streams = self.streams if model is None else {model: self.streams[model]}
-        place = "run" if model is None else f"run-{list(self.models).index(model)}"
+        place = "run" if model is None else run_place(self.models, model)
         return optimise(
             objective,
             streams,
@@ -75,8 +92,14 @@ class Work:
             batch=batch,
             seed=self.seed,
             folder=self.folder / place,
+            save_last=save_last,
             tell=self.tell,
         )
+
+
+def run_place(models: Iterable[str], model: str) -> str:
+    """The name of the folder in which one model's run has its state."""
+    return f"run-{list(models).index(model)}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +113,22 @@ class LearnedMerge:
     """A whole model, where that is what was learned."""
 
 
+class Room(Protocol):
+    """Parameters with which a learner fits into memory, or an error that says what it needs and what there is."""
+
+    def __call__(
+        self,
+        values: Mapping[str, Any],
+        pool: ModelPool,
+        masked: Collection[str],
+        *,
+        device: str,
+        memory: int | str | None = None,
+        tokens: int | None = None,
+    ) -> dict[str, Any]:
+        """`masked` are the tensors that are learned about; `tokens` those of the longest text, where it is known."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """The record of one learner."""
@@ -100,6 +139,8 @@ class Learner:
     """The split that it looks at unless the recipe says otherwise."""
     examples: int | None
     """At most so many of each task unless the recipe says otherwise; nothing means all."""
+    room: Room | None = None
+    """Asks whether there is the memory that it needs."""
 
     @property
     def name(self) -> str:
@@ -139,7 +180,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def learner(
-    name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None, latex: str = ""
+    name: str,
+    *,
+    paper: str | None = None,
+    split: str = "val",
+    examples: int | None = None,
+    latex: str = "",
+    room: Room | None = None,
 ) -> Callable[[F], F]:
     """Register `function(work, *, ...) -> LearnedMerge` under a name."""
 
@@ -147,7 +194,7 @@ def learner(
         known = learners.own(name)
         if known is not None and known.stage.function.__qualname__ != function.__qualname__:
             raise SmeltError(f"two learners are named {name!r}")
-        learners[name] = Learner(Stage(name, "method", function, paper=paper, latex=latex), split, examples)
+        learners[name] = Learner(Stage(name, "method", function, paper=paper, latex=latex), split, examples, room)
         return function
 
     return decorate

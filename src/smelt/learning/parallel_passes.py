@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleBatch
 
-__all__ = ["Passes", "Pull"]
+__all__ = ["TOKENS", "BatchPart", "Passes", "Pull", "hand_over", "losses_of"]
 
 Pull: TypeAlias = Callable[[str, "Tensor", Mapping[str, "Tensor"]], None]
 _LossOf: TypeAlias = Callable[["Tensor", "Tensor"], "Tensor"]
@@ -32,7 +32,7 @@ _AT_ONCE, _WORK = 32, 700_000_000
 """Examples that a core takes through the network at once: at least so many, and more where the network has so few
 weights that weights times examples stay below `_WORK`. More would only take more memory. A GPU takes 256 or more."""
 _AT_ONCE_GPU = 256
-_TOKENS, _TOKENS_GPU = 1024, 8192
+TOKENS = {"cpu": 1024, "cuda": 8192}
 """The same for texts, in tokens: what takes memory are the scores of their answers, as many as the vocabulary each."""
 _TWINS = 1 << 28
 """Bytes of gradients that threads beyond the first may hold where texts are read. Each has sums as large as the
@@ -40,7 +40,7 @@ weights, and a text is long enough to keep several cores busy."""
 
 
 @dataclass(frozen=True)
-class _BatchPart:
+class BatchPart:
     """Examples of one task that go through together."""
 
     task: str
@@ -64,7 +64,7 @@ class Passes:
             most = _TWINS // max(4 * size, 1) if isinstance(network, TokenNetwork) else self.threads
             twins = min(self.threads - 1, most)
             self._networks += [network.replica() for _ in range(twins)]
-        self._tokens = _TOKENS if self._on_cpu else _TOKENS_GPU
+        self._tokens = TOKENS["cpu" if self._on_cpu else "cuda"]
         self._at_once = at_once or max(_AT_ONCE if self._on_cpu else _AT_ONCE_GPU, _WORK // max(size, 1))
         self._pool: ThreadPoolExecutor | None = None
         self._before = torch.get_num_threads()
@@ -99,6 +99,12 @@ class Passes:
 
         return dict(zip(keys, (self._pool.map if self._pool else map)(quiet, keys), strict=True))
 
+    def parts(
+        self, batches: Mapping[str, ExampleBatch], workers: int = 1, tokens: int | None = None
+    ) -> list[list[BatchPart]]:
+        """The examples of a step as they go through: together what is in one list, one list after the other."""
+        return list(_parts(batches, self._at_once, workers, min(tokens or self._tokens, self._tokens)))
+
     def back(
         self,
         weights: Mapping[str, Tensor],
@@ -114,7 +120,7 @@ class Passes:
         import torch
 
         workers = len(self._networks)
-        parts = list(_parts(batches, self._at_once, workers, self._tokens))
+        parts = self.parts(batches, workers)
         shares = [parts[number::workers] for number in range(workers)]
 
         def work(number: int) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -122,8 +128,8 @@ class Passes:
             losses = dict.fromkeys(batches, 0.0)
             for part in shares[number]:
                 leaves = {key: tensor.detach().requires_grad_() for key, tensor in weights.items()}
-                _hand_over(leaves, pull, into)
-                by_task = _losses(self._networks[number], leaves, part, loss)
+                hand_over(leaves, pull, into)
+                by_task = losses_of(self._networks[number], leaves, part, loss)
                 torch.stack([value for _, value in by_task]).sum().backward()  # type: ignore[no-untyped-call]
                 for task, value in by_task:
                     losses[task] += float(value.detach())
@@ -138,7 +144,7 @@ class Passes:
         return gradients, losses
 
 
-def _hand_over(leaves: Mapping[str, Tensor], pull: Pull, into: Mapping[str, Tensor]) -> None:
+def hand_over(leaves: Mapping[str, Tensor], pull: Pull, into: Mapping[str, Tensor]) -> None:
     """Have each gradient taken when it is known, and forgotten: they never exist all at once."""
     import torch
 
@@ -155,8 +161,8 @@ def _hand_over(leaves: Mapping[str, Tensor], pull: Pull, into: Mapping[str, Tens
         leaf.register_post_accumulate_grad_hook(take(key))  # type: ignore[no-untyped-call]
 
 
-def _losses(
-    network: Network, weights: Mapping[str, Tensor], part: Sequence[_BatchPart], loss: _LossOf
+def losses_of(
+    network: Network, weights: Mapping[str, Tensor], part: Sequence[BatchPart], loss: _LossOf
 ) -> list[tuple[str, Tensor]]:
     """The share of every piece in its task's mean loss."""
     import torch
@@ -189,7 +195,7 @@ def _alike(inputs: Sequence[Any]) -> bool:
     return len({(one.shape[1:], one.dtype) for one in inputs}) == 1
 
 
-def _parts(batches: Mapping[str, ExampleBatch], at_once: int, threads: int, tokens: int) -> Iterator[list[_BatchPart]]:
+def _parts(batches: Mapping[str, ExampleBatch], at_once: int, threads: int, tokens: int) -> Iterator[list[BatchPart]]:
     """The examples in order, cut into parts of nearly equal size, of which no one has more than `at_once`.
 
     Texts are cut by length, at most `tokens` together. Other inputs that are no plain tensors are not cut: such a task
@@ -199,14 +205,14 @@ def _parts(batches: Mapping[str, ExampleBatch], at_once: int, threads: int, toke
 
     from smelt.tasks.examples import ExampleBatch
 
-    pieces: list[_BatchPart] = []
+    pieces: list[BatchPart] = []
     for task, batch in batches.items():
-        piece = _BatchPart(task, batch, len(batch.labels))
+        piece = BatchPart(task, batch, len(batch.labels))
         if isinstance(batch.inputs, Tensor):
             pieces.append(piece)
         elif isinstance(batch.inputs, TokenBatch):
             for some in batch.inputs.pieces(tokens):
-                yield [_BatchPart(task, ExampleBatch(some, some.ids, batch.head), piece.whole)]
+                yield [BatchPart(task, ExampleBatch(some, some.ids, batch.head), piece.whole)]
         else:
             yield [piece]
     total = sum(piece.whole for piece in pieces)
@@ -216,7 +222,7 @@ def _parts(batches: Mapping[str, ExampleBatch], at_once: int, threads: int, toke
         yield list(_between(pieces, start, stop))
 
 
-def _between(pieces: Sequence[_BatchPart], start: int, stop: int) -> Iterator[_BatchPart]:
+def _between(pieces: Sequence[BatchPart], start: int, stop: int) -> Iterator[BatchPart]:
     from smelt.tasks.examples import ExampleBatch
 
     position = 0
@@ -224,7 +230,7 @@ def _between(pieces: Sequence[_BatchPart], start: int, stop: int) -> Iterator[_B
         low, high = max(start - position, 0), min(stop - position, piece.whole)
         if low < high:
             batch = piece.batch
-            yield _BatchPart(
+            yield BatchPart(
                 piece.task, ExampleBatch(batch.inputs[low:high], batch.labels[low:high], batch.head), piece.whole
             )
         position += piece.whole

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from smelt.formats.source import Source
 
-__all__ = ["DeltaDtype", "TaskVectors", "merge_faults"]
+__all__ = ["DeltaDtype", "TaskVectors", "check_row", "merge_faults"]
 
 DeltaDtype: TypeAlias = Literal["float32", "bfloat16", "float16"]
 
@@ -45,7 +45,7 @@ class TaskVectors:
         faults = merge_faults(base, models)
         if faults:
             raise IncompatibleModels(faults)
-        self.base, self.names, self.keys = dict(base), tuple(models), tuple(base)
+        self.base, self.names, self.keys = base, tuple(models), tuple(base)
         kind = getattr(torch, dtype)
         total = len(models) * sum(tensor.numel() for tensor in base.values())
         if file is not None:
@@ -90,11 +90,18 @@ class TaskVectors:
         for row, (name, source) in zip(self._rows[key], models.items(), strict=True):
             source.read(source.tied.get(key, key), 0, buffer)
             row.copy_(buffer.sub_(base))
-            if not math.isfinite(float(row.sum(dtype=torch.float64))):
-                raise NumericalError(
-                    f"{key!r} of {name} holds NaN or infinity (or differs from the base beyond {row.dtype}); "
-                    f"{skip_remedy(key, BASE)}"
-                )
+            check_row(row, name, key)
+
+
+def check_row(row: Tensor, name: str, key: str) -> None:
+    """Refuse a change that is not finite."""
+    import torch
+
+    if not math.isfinite(float(row.sum(dtype=torch.float64))):
+        raise NumericalError(
+            f"{key!r} of {name} holds NaN or infinity (or differs from the base beyond {row.dtype}); "
+            f"{skip_remedy(key, BASE)}"
+        )
 
 
 def merge_faults(base: Mapping[str, Tensor], models: Mapping[str, Source]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from smelt.errors import RecipeError
 from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
+from smelt.models.families.causal_lm.pass_memory import is_measured
 from smelt.recipe.patterns import chosen
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from smelt.models.families.network import Network
     from smelt.recipe.schema import Recipe
 
-__all__ = ["AFTER", "ALL", "BEFORE", "Level", "groups_of", "learned_keys"]
+__all__ = ["AFTER", "ALL", "BEFORE", "Level", "groups_of", "learned_keys", "masked_tensors"]
 
 Level: TypeAlias = Literal["task", "layer", "tensor"]
 """`task` is one coefficient per model; AdaMerging's "layer-wise" is `tensor`."""
@@ -56,3 +57,9 @@ def learned_keys(network: Network, base: Source, recipe: Recipe) -> tuple[str, .
     if not keys:
         raise RecipeError("nothing is left to learn about: include and skip leave no tensor of the network")
     return keys
+
+
+def masked_tensors(recipe: Recipe, base: Source) -> list[str]:
+    """The tensors of a language model that will be learned about, by the names in its header: before it is loaded."""
+    named = [key for key in base.tensors if recipe.include or is_measured(key)]
+    return [key for key in named if chosen(key, recipe.include, recipe.skip)]

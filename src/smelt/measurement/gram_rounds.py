@@ -2,7 +2,7 @@
 
 A layer of 14,336 inputs has a matrix of 1.6 GB in float64, and a large language model has dozens of such layers. Their
 sums are the same whatever the rounds: what is added, and in which order, does not depend on them. What a measurement
-takes and what a plan says of it (`smelt.measurement.memory_needs`) come from the same numbers here.
+takes and what a plan says of it (`smelt.prepare.memory_needs`) come from the same numbers here.
 """
 
 from __future__ import annotations

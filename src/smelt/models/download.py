@@ -17,7 +17,7 @@ from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
 from smelt.models.verified_download import hub_fault, verified
 
-__all__ = ["can_open_without_download", "download", "in_cache", "wanted_files"]
+__all__ = ["can_open_without_download", "download", "fetch_files", "in_cache", "listed_files", "wanted_files"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -80,6 +80,17 @@ def can_open_without_download(ref: str) -> bool:
         if "+" in ref or not safe:
             return False
     return True
+
+
+def fetch_files(name: str, patterns: Sequence[str]) -> Path:
+    """The folder of a repository `org/name@revision` in the cache, with the files of these patterns that it has."""
+    repo, _, revision = name.partition("@")
+    return _snapshot(name, repo, revision or None, patterns)
+
+
+def listed_files(repo: str, revision: str) -> list[str]:
+    """The files of a model on the hub; none where it cannot be asked."""
+    return _listed(repo, revision)
 
 
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:

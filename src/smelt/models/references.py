@@ -3,9 +3,11 @@
 path/to/folder      dir:path/to/folder       a folder or file that exists
 hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
 zoo:name                                     a model of the zoo that ships beside Smelt
+open_clip:RN50/openai                        a pretrained model by open_clip's architecture and tag, or ORG/NAME
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 shape:name                                   the shapes of a public model, without its weights: to plan with
-REF+REF                                      the second, a LoRA adapter, over the first
+REF+REF                                      the second, a LoRA adapter, over the first; or the projector of LLaVA's
+                                             first stage of training, over its language model
 
 The word before a colon is a scheme: a function from the rest to a path or a Source, registered by `reference_scheme`.
 A plug-in adds one by an entry point of the group `smelt.references` that names its module; `hub:` comes that way.
@@ -20,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
-from smelt.formats.open import is_adapter, open_path
+from smelt.formats.open import OpenBase, OpenOptions, is_adapter, open_path
 from smelt.formats.source import Source
 from smelt.registry import Registry
 
@@ -52,6 +54,7 @@ schemes: Registry[Scheme] = Registry(
         "hf": "smelt.models.download",
         "zoo": "smelt.models.zoo.catalogue",
         "shape": "smelt.models.weightless",
+        "open_clip": "smelt.models.families.open_clip.reference",
     },
     home=lambda scheme: getattr(scheme, "__module__", ""),
 )
@@ -91,7 +94,9 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
     found: Path | Source | None = local_path(ref, relative_to)
     if found is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
-        return _adapt(_open(base, relative_to, allow_pickle, over), find_ref(adapter, relative_to))
+        return _adapt(
+            _open(base, relative_to, allow_pickle, over), find_ref(adapter, relative_to, allow_pickle), allow_pickle
+        )
     found = found or find_ref(ref, relative_to, allow_pickle)
     if isinstance(found, Source):
         return found
@@ -102,7 +107,7 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
     if found.is_dir() and is_adapter(found):
         base = adapter_base(found, relative_to)
         try:
-            return _adapt(_open(base, relative_to, allow_pickle, (*over, found)), found)
+            return _adapt(_open(base, relative_to, allow_pickle, (*over, found)), found, allow_pickle)
         except RecipeError as error:
             if over:
                 raise
@@ -110,11 +115,7 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
                 f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
                 f"say where it lies: BASE+{ref}"
             ) from None
-    return open_path(
-        found,
-        allow_pickle=allow_pickle,
-        open_base=lambda base, folder: open_ref(base, relative_to=folder, allow_pickle=allow_pickle),
-    )
+    return open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle))
 
 
 def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
@@ -165,12 +166,19 @@ def _shape(name: str) -> Source | None:
     return None if "+" in name or in_cache(name) else shape_source_of_repository(name) or header_source(name)
 
 
-def _adapt(base: Source, folder: Path | Source) -> Source:
+def _adapt(base: Source, folder: Path | Source, allow_pickle: bool) -> Source:
+    from smelt.formats.llava.opening import is_projector, open_projector
     from smelt.formats.lora.source import LoraSource
 
     if isinstance(folder, Source):
         raise RecipeError(f"{folder.label}: is no adapter, so it does not go over {base.label}")
+    if is_projector(folder):
+        return open_projector(base, folder, OpenOptions(_base_opener(allow_pickle), allow_pickle))
     return LoraSource(base, folder)
+
+
+def _base_opener(allow_pickle: bool) -> OpenBase:
+    return lambda base, folder: open_ref(base, relative_to=folder, allow_pickle=allow_pickle)
 
 
 def split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:

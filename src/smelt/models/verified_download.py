@@ -96,7 +96,7 @@ def hub_fault(error: BaseException) -> str | None:
     if "DatasetNotFoundError" in names:  # of the data library, which may not be installed
         return _GATED if "gated" in str(error) else _NOT_THERE
     if names & {"ConnectError", "ConnectTimeout", "ConnectionError"}:
-        return "is not in the local cache, and the Hugging Face Hub cannot be reached"
+        return "is not in the local cache, and the Hugging Face Hub cannot be reached; check the network"
     if names & {"TransportError", "Timeout", "TimeoutException", "ProtocolError"}:
         return "could not be fetched to its end: the connection broke; give the command again, it goes on where it was"
     cause = error.__cause__ or error.__context__

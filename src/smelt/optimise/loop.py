@@ -1,32 +1,28 @@
 """The optimiser loop that everything learned shares: an objective and streams of examples in, a trace out.
 
-    m <- 0.9 m + 0.1 g     v <- 0.999 v + 0.001 g²     p <- p - lr m̂ / (sqrt v̂ + 1e-8)          (Adam)
-
 Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
 run is interrupted; the same call goes on from there and ends with the same bytes as a run that was never stopped.
-Kingma and Ba 2015, arXiv:1412.6980.
 """
 
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from smelt.errors import NumericalError, OutputError, RecipeError
+from smelt.optimise.adam import MOMENTS, Adam
 from smelt.optimise.batch_indices import batch_indices
+from smelt.optimise.interrupt import patient_interrupt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.tasks.examples import ExampleBatch, ExampleStream
 
-__all__ = ["Objective", "Stop", "Tell", "optimise"]
+__all__ = ["GroupedObjective", "Objective", "Stop", "Tell", "optimise"]
 
 Tell = Callable[[dict[str, Any]], None]
 """Receives the line of the trace that each step adds."""
@@ -45,8 +41,22 @@ class Objective(Protocol):
         """At the present parameters: the gradient of the summed losses by parameter, and the loss by task."""
 
 
+@runtime_checkable
+class GroupedObjective(Protocol):
+    """An objective whose gradients come some at a time, so that they never exist all at once."""
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """As an Objective's."""
+
+    def grouped_gradients(
+        self, batches: Mapping[str, ExampleBatch]
+    ) -> tuple[Iterator[Mapping[str, Tensor]], Mapping[str, float]]:
+        """The gradients, each parameter's once, and the loss by task; parameters that were given may change at once."""
+
+
 def optimise(
-    objective: Objective,
+    objective: Objective | GroupedObjective,
     streams: Mapping[str, ExampleStream],
     *,
     steps: int,
@@ -55,6 +65,7 @@ def optimise(
     seed: int = 0,
     folder: Path | None = None,
     save_every: int = 50,
+    save_last: bool = True,
     stop: Stop | None = None,
     tell: Tell | None = None,
 ) -> list[dict[str, Any]]:
@@ -62,12 +73,13 @@ def optimise(
 
     Gives the trace: for each step its number, the loss by task and the seconds it took. With `folder` a run that was
     interrupted goes on; one that asks for more steps than were taken continues; other words are refused. Where the
-    objective has an `after_step`, it is called after each step (to keep parameters in their range).
+    objective has an `after_step`, it is called after each step (to keep parameters in their range). Without `save_last`
+    the end of a whole run is not saved: its caller takes what it needs there and then.
     """
     _check(streams, steps, batch)
     run = _Optimisation(objective, streams, lr, batch, seed, folder, steps)
     try:
-        with _patient_interrupt() as interrupted:
+        with patient_interrupt() as interrupted:
             while run.step < steps:
                 if interrupted() or (stop is not None and stop()):
                     break
@@ -76,7 +88,7 @@ def optimise(
                     tell(line)
                 if run.step % save_every == 0 and run.step < steps:
                     run.save()
-            run.save()
+            run.save() if save_last or run.step < steps else run.save_trace()
             if interrupted():
                 raise _interruption(run, folder)
     finally:
@@ -89,7 +101,7 @@ class _Optimisation:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: Objective | GroupedObjective,
         streams: Mapping[str, ExampleStream],
         lr: float,
         batch: int,
@@ -97,12 +109,10 @@ class _Optimisation:
         folder: Path | None,
         steps: int,
     ):
-        import torch
-
         self._objective, self._streams = objective, dict(streams)
         self._lr, self._batch, self._seed = lr, batch, seed
         self._parameters = dict(objective.parameters)
-        self._adam = torch.optim.Adam(self._parameters.values(), lr=lr)
+        self._adam = Adam(self._parameters, lr)
         self.step, self.trace = 0, list[dict[str, Any]]()
         self._state = None
         if folder is not None:
@@ -122,12 +132,11 @@ class _Optimisation:
             name: stream.batch(batch_indices(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
             for name, stream in self._streams.items()
         }
-        gradients, losses = self._objective.gradients(batches)
-        self._check_finite(gradients, losses)
-        for name, parameter in self._parameters.items():
-            parameter.grad = gradients[name]
-        self._adam.step()
-        self._adam.zero_grad(set_to_none=True)
+        groups, losses = self._gradients(batches)
+        self._check_losses(losses)
+        for gradients in groups:
+            self._check_gradients(gradients, losses)
+            self._adam.step(gradients)
         after = getattr(self._objective, "after_step", None)
         if after is not None:
             after()
@@ -136,15 +145,27 @@ class _Optimisation:
         self.trace.append(line)
         return line
 
+    def _gradients(
+        self, batches: Mapping[str, ExampleBatch]
+    ) -> tuple[Iterator[Mapping[str, Tensor]], Mapping[str, float]]:
+        if isinstance(self._objective, GroupedObjective):
+            return self._objective.grouped_gradients(batches)
+        gradients, losses = self._objective.gradients(batches)
+        return iter([gradients]), losses
+
     def save(self) -> None:
         """Put all that the next step depends on onto the disk."""
         if self._state is None:
             return
         tensors = {f"parameter/{name}": tensor for name, tensor in self._parameters.items()}
-        for name, parameter in self._parameters.items():
-            moments = self._adam.state.get(parameter, {})
-            tensors |= {f"{word}/{name}": moments[word] for word in _MOMENTS if word in moments}
+        for name in self._parameters:
+            tensors |= {f"{word}/{name}": moment for word, moment in self._adam.moments(name).items()}
         self._state.save(self.step, tensors, self.trace)
+
+    def save_trace(self) -> None:
+        """Put the trace alone onto the disk."""
+        if self._state is not None:
+            self._state.save_trace(self.trace)
 
     def close(self) -> None:
         if self._state is not None:
@@ -166,10 +187,8 @@ class _Optimisation:
         with torch.no_grad():
             for name, parameter in self._parameters.items():
                 parameter.copy_(tensors[f"parameter/{name}"])
-                moments = {word: tensors[f"{word}/{name}"] for word in _MOMENTS if f"{word}/{name}" in tensors}
-                self._adam.state[parameter] = {
-                    word: moment if word == "step" else moment.to(parameter.device) for word, moment in moments.items()
-                }
+                moments = {word: tensors[f"{word}/{name}"] for word in MOMENTS if f"{word}/{name}" in tensors}
+                self._adam.restore(name, moments)
 
     def _words(self) -> dict[str, Any]:
         """What the numbers depend on, beside the number of steps."""
@@ -184,20 +203,22 @@ class _Optimisation:
             **getattr(self._objective, "words", {}),
         }
 
-    def _check_finite(self, gradients: Mapping[str, Tensor], losses: Mapping[str, float]) -> None:
-        remedy = f"try a smaller lr (it is {self._lr:g}), or look for NaN in the models"
+    @property
+    def _remedy(self) -> str:
+        return f"try a smaller lr (it is {self._lr:g}), or look for NaN in the models"
+
+    def _check_losses(self, losses: Mapping[str, float]) -> None:
         for task, loss in losses.items():
             if not math.isfinite(loss):
-                raise NumericalError(f"step {self.step}: the loss on {task} is {loss}; {remedy}")
+                raise NumericalError(f"step {self.step}: the loss on {task} is {loss}; {self._remedy}")
+
+    def _check_gradients(self, gradients: Mapping[str, Tensor], losses: Mapping[str, float]) -> None:
         for name, gradient in gradients.items():
             if not math.isfinite(float(gradient.sum())) and not gradient.isfinite().all():
                 tasks = ", ".join(losses)
                 raise NumericalError(
-                    f"step {self.step}: the gradient of {name!r} is not finite (tasks: {tasks}); {remedy}"
+                    f"step {self.step}: the gradient of {name!r} is not finite (tasks: {tasks}); {self._remedy}"
                 )
-
-
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def _check(streams: Mapping[str, ExampleStream], steps: int, batch: int) -> None:
@@ -210,27 +231,6 @@ def _check(streams: Mapping[str, ExampleStream], steps: int, batch: int) -> None
         raise RecipeError(
             f"a step takes {batch} examples of each task, but {', '.join(small)}; give more examples or a smaller batch"
         )
-
-
-@contextmanager
-def _patient_interrupt() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C waits for the step to end, so that a whole state can be saved; a second one does not wait."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: Any) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        if callable(before):  # somebody asked for it to be ignored otherwise
-            signal.signal(signal.SIGINT, note)
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _interruption(run: _Optimisation, folder: Path | None) -> BaseException:

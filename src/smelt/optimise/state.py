@@ -20,9 +20,9 @@ from smelt.files.writing import lock_folder, write_file, write_json
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["OptimiserState", "digest", "read_trace"]
+__all__ = ["STATE", "TRACE", "OptimiserState", "digest", "read_trace"]
 
-_WORDS, _STATE, _TRACE = "begun.json", "state.safetensors", "trace.jsonl"
+_WORDS, STATE, TRACE = "begun.json", "state.safetensors", "trace.jsonl"
 
 
 class OptimiserState:
@@ -46,24 +46,27 @@ class OptimiserState:
         """The step, tensors and trace that were saved last; nothing in a new folder."""
         from smelt.optimise.tensors import load_tensors
 
-        path = self.folder / _STATE
+        path = self.folder / STATE
         if not path.exists():
             return None
         tensors, about = load_tensors(path)
         if not about.get("step", "").isdecimal():
             raise CorruptFile(f"{path}: does not say how many steps it has; remove {self.folder}")
         step = int(about["step"])
-        trace = read_trace(self.folder / _TRACE)[:step]
+        trace = read_trace(self.folder / TRACE)[:step]
         if len(trace) < step:
-            raise CorruptFile(f"{self.folder / _TRACE}: has {len(trace)} of {step} steps; remove {self.folder}")
+            raise CorruptFile(f"{self.folder / TRACE}: has {len(trace)} of {step} steps; remove {self.folder}")
         return step, tensors, trace
 
     def save(self, step: int, tensors: Mapping[str, Tensor], trace: Sequence[Mapping[str, Any]]) -> None:
         """The trace first: one that is longer than the state says is cut, one that is shorter would be a loss."""
         from smelt.optimise.tensors import save_tensors
 
-        write_file(self.folder / _TRACE, "".join(json.dumps(line) + "\n" for line in trace))
-        save_tensors(self.folder / _STATE, tensors, {"step": str(step)})
+        self.save_trace(trace)
+        save_tensors(self.folder / STATE, tensors, {"step": str(step)})
+
+    def save_trace(self, trace: Sequence[Mapping[str, Any]]) -> None:
+        write_file(self.folder / TRACE, "".join(json.dumps(line) + "\n" for line in trace))
 
     def close(self) -> None:
         os.close(self._lock)
@@ -71,7 +74,7 @@ class OptimiserState:
     def _check(self, words: dict[str, Any]) -> None:
         path = self.folder / _WORDS
         if not path.exists():
-            if (self.folder / _STATE).exists():
+            if (self.folder / STATE).exists():
                 raise RecipeError(f"{self.folder} holds the state of something else; choose another folder")
             write_json(path, words)
             return

@@ -18,9 +18,9 @@ from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
 from smelt.engine.pool import ModelPool, opened
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
-from smelt.formats.folder_files import read_config
 from smelt.formats.source import Source, TensorInfo
 from smelt.methods import stages
+from smelt.models.families.causal_lm.pass_memory import is_language_model, is_measured
 from smelt.prepare.merge import is_data_missing
 from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.words import MergeWords
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.engine.plan.ready import ReadyMerge
-    from smelt.measurement.memory_needs import Method
+    from smelt.prepare.memory_needs import Method
 
 __all__ = ["ExpectedSource", "plan", "plan_recipe"]
 
 _FOLLOWS = {"regmean_pp": "regmean", "localize": "stitch"}
 """What merges in the end, where it has another name; learned coefficients are those of task arithmetic."""
 _LIKE: dict[str, Method] = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
-_WHERE_CHANGES_LIE = ("deltas", "delta_dtype")
-"""Parameters of `localize` that change how much memory it takes, and no number of the result but by rounding."""
+_TAKES_MEMORY = ("deltas", "delta_dtype", "step_by", "batch", "steps")
+"""Parameters of `localize` that change how much memory or disk it takes."""
+_GPU = 80 * 10**9
+"""The room that `step_by: auto` is planned with where this machine has no GPU."""
 _EXAMPLES, _TOKENS = 1000, 512
 """What is counted with where the recipe does not say: the paper's budget, and texts of an ordinary length."""
 
@@ -78,7 +80,7 @@ def plan_recipe(
             return describe_plan(ready, threads, memory, device)
     with _planned_with_data(recipe, relative_to, pool) as ready:
         budget = recipe.data.examples if recipe.data else None
-        looking = _data_needs(recipe.merge, ready.pool.reference, len(ready.pool.models), budget)
+        looking = _data_needs(recipe.merge, ready.pool, budget)
         return describe_plan(ready, threads, memory, device, looking)
 
 
@@ -88,10 +90,9 @@ class ExpectedSource(Source):
     def __init__(self, name: str, kind: str, model: Source):
         from smelt.engine.plan.statistics import statistic_shape
         from smelt.formats.architecture.layout import Layout, Orientation
-        from smelt.measurement.memory_needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"
-        some = _is_language_model(model)
+        some = is_language_model(model)
         layers = Orientation.in_source(model)
         wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
         if kind in ("gram", "components"):
@@ -151,21 +152,26 @@ def _expected(calls: list[StageCall], pool: ModelPool) -> dict[str, Source] | No
     return found if all(one.tensors for one in found.values()) else None
 
 
-def _data_needs(
-    calls: Iterable[StageCall], reference: Source, models: int, examples: int | None = None
-) -> list[DataNeeds]:
+def _data_needs(calls: Iterable[StageCall], pool: ModelPool, examples: int | None = None) -> list[DataNeeds]:
     """For a language model; of other kinds nothing is said."""
     asked = [stage for stage in calls if stage.name in _LIKE]
-    if not asked or not _is_language_model(reference):
+    reference, models = pool.reference, len(pool.models)
+    if not asked or not is_language_model(reference):
         return []
-    from smelt.measurement.memory_needs import memory_needs
+    from smelt.learning.localize_room import checkpoint_bytes
+    from smelt.prepare.memory_needs import memory_needs
+    from smelt.system.hardware import usable_gpus
 
     shapes = {name: info.shape for name, info in reference.tensors.items()}
     count = examples or _EXAMPLES
     found = []
     for stage in asked:
-        where: Any = {word: stage.parameters[word] for word in _WHERE_CHANGES_LIE if word in stage.parameters}
-        needs = memory_needs(shapes, _LIKE[stage.name], examples=count, tokens=_TOKENS, device="cuda", **where)
+        how: Any = {}
+        if stage.name == "localize":
+            room = max((gpu.bytes for gpu in usable_gpus().found), default=_GPU)
+            how = {"step_by": "auto", "room": room, **checkpoint_bytes(pool)}
+            how |= {word: stage.parameters[word] for word in _TAKES_MEMORY if word in stage.parameters}
+        needs = memory_needs(shapes, _LIKE[stage.name], examples=count, tokens=_TOKENS, device="cuda", **how)
         found.append(
             DataNeeds(
                 stage.name,
@@ -179,11 +185,3 @@ def _data_needs(
             )
         )
     return found
-
-
-def _is_language_model(source: Source) -> bool:
-    """By its config, or by being one of the known sizes."""
-    from smelt.models.weightless import ShapeSource
-
-    kinds = (read_config(source.folder) or {}).get("architectures") or [""]
-    return isinstance(source, ShapeSource) or str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel"))

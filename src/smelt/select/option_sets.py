@@ -1,8 +1,9 @@
 """Option sets: tasks in, sets of samples with options out, each of which any model of its family can be asked.
 
-Two kinds of tasks have options. Of a question set they are the letters; of a picture task, for a CLIP model, its
-classes. Pictures and the model are perturbed in both. A text in front of a prompt has no meaning where a picture is
-told apart: it is left out there, with a note, and the numbers are those of a perturbation without it.
+Three kinds of tasks have options. Of a question set they are the letters, and so they are of those tasks of lmms-eval
+whose documents hold options; of a picture task, for a CLIP model, its classes. Pictures and the model are perturbed in
+all. A text in front of a prompt has no meaning where a picture is told apart: it is left out there, with a note, and
+the numbers are those of a perturbation without it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_model
@@ -39,6 +40,10 @@ class OptionSet(Protocol):
     @property
     def n(self) -> int:
         """How many samples."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What is asked, by its content."""
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
@@ -105,10 +110,10 @@ def open_option_sets(
     else:
         from smelt.select.task_options import QuestionOptions
         from smelt.tasks.questions.feature_cache import FeatureCache
-        from smelt.tasks.questions.task import QuestionTask
+        from smelt.tasks.questions.lettered import LetteredTask
 
         seen = FeatureCache()
-        sets = [QuestionOptions(QuestionTask.of(task), split, limit, batch, data, seen) for task in chosen]
+        sets = [QuestionOptions(cast(LetteredTask, task), split, limit, batch, data, seen) for task in chosen]
     return OptionSets(sets, perturbation, split, limit, tuple(notes), loading)
 
 
@@ -117,7 +122,7 @@ def _check(tasks: Sequence[Task], split: str, text_from: Any) -> None:
     if without:
         raise RecipeError(
             f"tasks: {without[0].name} is {without[0].called}, which has no options to be uncertain about; "
-            "give question sets (mllm10) or picture tasks (clip8)"
+            "give question sets (mllm10), picture tasks (clip8) or tasks of lmms-eval with options (lmms:ai2d)"
         )
     pictures = [task.name for task in tasks if task.kind == PictureTask.kind]
     questions = [task.name for task in tasks if task.kind != PictureTask.kind]

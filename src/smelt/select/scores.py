@@ -72,7 +72,7 @@ class Scorer:
 
     def __init__(self, option_sets: OptionSets, store: LogitStore, *, repeats: int = 1):
         self.option_sets, self.store, self.repeats = option_sets, store, repeats
-        self._prints = {one.task.name: one.task.fingerprint() for one in option_sets.sets}
+        self._prints = {one.task.name: one.fingerprint for one in option_sets.sets}
         self._text = option_sets.text_fingerprint
         self.asked = 0
         """Passes over a set that were made here, and not found in the store."""

@@ -6,6 +6,7 @@ model, as long as they are few enough: they are the same for all models with one
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.tasks.subset import fixed_subset
+from smelt.tasks.task import short_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.pictures.task import PictureTask
     from smelt.tasks.questions.feature_cache import FeatureCache
-    from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["PictureOptions", "QuestionOptions"]
 
@@ -42,6 +43,10 @@ class PictureOptions:
     @property
     def n(self) -> int:
         return len(self._indices)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.task.fingerprint()
 
     def logits(self, model: Any, perturbation: Perturbation | None, number: int) -> NDArray[np.float32]:
         """The class scores [n, classes] of one pass."""
@@ -86,10 +91,8 @@ class PictureOptions:
 class QuestionOptions:
     """A fixed part of one split of a question set."""
 
-    def __init__(
-        self, task: QuestionTask, split: str, limit: int | None, batch: int, data: DataCache, features: FeatureCache
-    ):
-        """`features` are what the vision towers of one run share."""
+    def __init__(self, task: Any, split: str, limit: int | None, batch: int, data: DataCache, features: FeatureCache):
+        """`task` is a LetteredTask; `features` are what the vision towers of one run share."""
         from smelt.tasks.questions.option_scores import question_subset
 
         self.task, self._batch, self._features = task, batch, features
@@ -99,6 +102,15 @@ class QuestionOptions:
     @property
     def n(self) -> int:
         return self._asked.n
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The task's, and where it has no folder whose files tell, a hash over what is asked: its data may change."""
+        known = str(self.task.fingerprint())
+        if self.task.folder.parts:
+            return known
+        said = json.dumps([self._asked.texts, [one.answer for one in self._asked.questions]])
+        return f"{known}-{short_digest(said)}"
 
     def logits(self, model: Any, perturbation: Perturbation | None, number: int) -> NDArray[np.float32]:
         """The letters' scores [n, letters] of one pass."""

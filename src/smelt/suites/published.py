@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smelt.suites.kind import SuiteKind
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["PUBLISHED", "published_tables"]
+__all__ = ["PUBLISHED", "published_tables", "read_table"]
 
 PUBLISHED = "published"
 
@@ -26,14 +26,15 @@ def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None
     if not suite.published:
         return None
     folder = kind.folder / PUBLISHED if kind.folder else Path()
-    tables = [_read(folder, name) for name in suite.published]
+    tables = [read_table(folder, name) for name in suite.published]
     means = suite.column_means()
     for table in tables:
         table.means.update({column: tasks for column, tasks in means.items() if column in table.columns})
     return {"tables": [table.model_dump(mode="json") for table in tables]}
 
 
-def _read(folder: Path, name: str) -> PublishedTable:
+def read_table(folder: Path, name: str) -> PublishedTable:
+    """One table by its name in a folder, or by its path."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
         raise RecipeError(unknown("published table", name, sorted(one.stem for one in folder.glob("*.yaml"))))

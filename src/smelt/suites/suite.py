@@ -69,7 +69,7 @@ class BaseSuite(Strict):
 
     def recipe_of(self, pool: Pool, merge: Sequence[StageCall], data: DataUse | None = None) -> Recipe:
         """A merge of the suite, with what the suite says of all merges."""
-        shared = ("include", "dtype", "seed", "allow_pickle")
+        shared = ("include", "missing", "config", "dtype", "seed", "allow_pickle")
         return Recipe.parse(
             {
                 "pool": pool.model_dump(),

@@ -3,7 +3,7 @@
 `mergebench` is what Table 3 of MergeBench (arXiv:2505.10833) tests, in the four languages of its released evaluation,
 and its tests of forgetting: tasks of the lm-evaluation-harness, and of `public/` the four of safety, judged by a rule
 unless a model is named. `mergebench-val` is what it chooses settings on. The order of names is that of the table; TA8
-is in the order of the task arithmetic papers.
+is in the order of the task arithmetic papers, TALL14 and TALL20 (Wang et al. 2024, arXiv:2405.07813) in FusionBench's.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from smelt.tasks.lmms.task import HELD_IN, HELD_OUT
 
 __all__ = ["GROUPS", "OF_THE_ZOO"]
 
+_TA8 = ("sun397", "stanford_cars", "resisc45", "eurosat", "svhn", "gtsrb", "mnist", "dtd")
+_MORE14 = ("oxford_flowers102", "pcam", "fer2013", "oxford_iiit_pet", "stl10", "cifar100")
+_MORE20 = ("cifar10", "food101", "fashion_mnist", "emnist_letters", "kmnist", "rendered_sst2")
 _LANGUAGES = ("fr", "es", "de", "ru")
 _DOMAINS = ("instruction", "maths", "multilingual", "coding", "safety")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "clip8": ("photos", "digits", "clothing", "sketches", "emoji", "flags", "letters", "icons"),
-    "TA8": ("sun397", "stanford_cars", "resisc45", "eurosat", "svhn", "gtsrb", "mnist", "dtd"),
+    "TA8": _TA8,
+    "TALL14": (*_TA8, *_MORE14),
+    "TALL20": (*_TA8, *_MORE14, *_MORE20),
     "llm5": (
         *("instruction", "instruction-unseen", "maths", "maths-stories", "multilingual", "multilingual-choice"),
         *("coding", "coding-humaneval", "safety", "safety-benign"),

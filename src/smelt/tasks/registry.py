@@ -3,6 +3,7 @@
 photos              a task by its name
 photos,digits       several
 clip8  TA8  llm5    a group: the zoo's eight of pictures, the eight public ones of task arithmetic, the zoo's language
+TALL14  TALL20      the same eight with six and with twelve more
 mllm10              the zoo's question sets that models are chosen on; mllm10-out and mllm10-val are others
 path/to/folder      a folder with a task.yaml (pictures), a harness.yaml (language) or a questions.yaml (questions)
 lm-eval:gsm8k_cot   a task of the lm-evaluation-harness, which downloads its data

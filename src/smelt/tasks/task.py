@@ -81,8 +81,6 @@ class Task(Shown, ABC):
     What goes wrong with the others stops an evaluation before a model is loaded."""
     has_examples: ClassVar[bool] = False
     """Whether statistics are measured on it and merges learned on it: it has `examples`."""
-    has_options: ClassVar[bool] = False
-    """Whether a model chooses among options that have scores, so that it can be uncertain."""
     corruption_refusal: ClassVar[str | None] = "the task has no pictures to corrupt; leave it out"
     """Why its examples cannot be corrupted; nothing where they can."""
 
@@ -156,6 +154,16 @@ class Task(Shown, ABC):
     def documents(self, split: str) -> Sequence[Documents]:
         """Which documents of which data set a split holds, without a download; none where nobody can say."""
         return ()
+
+    @property
+    def has_options(self) -> bool:
+        """Whether a model chooses among options that have scores, so that it can be uncertain."""
+        return False
+
+    @property
+    def answered_by_option(self) -> bool:
+        """Whether it is evaluated by these scores, and not by answers in words."""
+        return self.has_options
 
     @property
     def reference(self) -> str:

@@ -8,12 +8,13 @@ in projector and language model only.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["SIDE", "TEMPLATE", "llava", "llava_config", "llava_tokenizer", "save_llava"]
+__all__ = ["PICTURES", "SIDE", "TEMPLATE", "llava", "llava_config", "llava_tokenizer", "save_llava"]
 
 SIDE = 8
 """Of the pictures."""
@@ -24,7 +25,7 @@ TEMPLATE = (
     "{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
 _SPECIAL = ["<unk>", "<s>", "</s>", "<pad>", "<image>"]
-_PICTURES = {
+PICTURES = {
     "image_processor_type": "CLIPImageProcessor",
     "do_resize": True,
     "size": {"shortest_edge": SIDE},
@@ -47,22 +48,24 @@ _PROCESSOR = {
 }
 
 
-def llava_tokenizer() -> Any:
+def llava_tokenizer(special: Sequence[str] = _SPECIAL) -> Any:
     """Bytes, the special tokens, and a letter after a space as one token."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     letters = [f"Ġ{letter}" for letter in "ABCDEF"]
-    words = [*_SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), *letters]
+    words = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet()), *letters]
     merges = [("Ġ", letter[1]) for letter in letters]
     raw = Tokenizer(models.BPE(vocab={word: number for number, word in enumerate(words)}, merges=merges))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
-    raw.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in _SPECIAL])
+    raw.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in special])
     raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    named = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    named: dict[str, Any] = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    if "<image>" in special:
+        named |= {"pad_token": "<pad>", "additional_special_tokens": ["<image>"]}
     kind: Any = PreTrainedTokenizerFast
-    return kind(tokenizer_object=raw, additional_special_tokens=["<image>"], chat_template=TEMPLATE, **named)
+    return kind(tokenizer_object=raw, chat_template=TEMPLATE, **named)
 
 
 def llava_config(words: int, **other: Any) -> Any:
@@ -107,6 +110,6 @@ def save_llava(folder: Path, seed: int = 0, *, change: float = 0.0, tower: float
     """The folder of such a model, as `save_pretrained` writes it."""
     llava(seed, change=change, tower=tower, **other).save_pretrained(folder)
     llava_tokenizer().save_pretrained(folder)
-    (folder / "preprocessor_config.json").write_text(json.dumps(_PICTURES, indent=2))
+    (folder / "preprocessor_config.json").write_text(json.dumps(PICTURES, indent=2))
     (folder / "processor_config.json").write_text(json.dumps(_PROCESSOR, indent=2))
     return folder

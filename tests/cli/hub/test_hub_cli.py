@@ -13,7 +13,6 @@ from PIL import Image
 from pico_hub import colour_graph, full_hub, model, pixels
 from smelt.errors import RecipeError
 from smelt.hub.graph.wordnet import Sense
-from smelt.hub.paper import PaperHub, paper_hub
 
 
 @pytest.fixture
@@ -88,29 +87,6 @@ def test_a_very_long_name_is_whole(hub, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     hub("add", model(tmp_path / "knows"), "--name", "x" * 90, "--description", "y" * 90, "--no-label")
     assert "x" * 90 in hub("ls")
-
-
-def test_the_papers_models_are_downloaded_and_named_by_architecture_and_tag(cli, tmp_path, monkeypatch):
-    colour_graph().save(tmp_path / "graph")
-    asked = []
-
-    def download(repository, **_):
-        asked.append(repository)
-        if len(asked) == 3:
-            raise RecipeError(f"hf:{repository} is not there")
-        return model(tmp_path / f"download{len(asked)}")
-
-    refs = dict(list(paper_hub().refs(only="readable").items())[:3])
-    monkeypatch.setattr("smelt.models.download.download", download)
-    monkeypatch.setattr(PaperHub, "refs", lambda hub, *, only: refs if only == "readable" else {})
-    place = ("--hub", tmp_path / "hub")
-    ran = cli("hub", "init", *place, "--graph", tmp_path / "graph", "--embedder", "hashed", "--models", "paper")
-    assert ran.code == 2
-    assert asked[:2] == ["openai/clip-vit-base-patch32", "facebook/metaclip-b32-fullcc2.5b"]
-    third, ref = list(refs.items())[2]
-    assert f"is not there; later: smelt hub add {ref} --name {third}" in ran.err
-    names = [one["name"] for one in json.loads(cli("hub", "ls", *place, "--json").out)]
-    assert names == ["ViT-B-32-quickgelu.metaclip_fullcc", "ViT-B-32.openai"]
 
 
 def test_a_node_is_added_and_labels_are_extended(full, tmp_path, monkeypatch):

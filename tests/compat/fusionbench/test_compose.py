@@ -106,8 +106,9 @@ def test_a_range_of_fractions_is_free_of_binary_dust_and_stops_before_its_end():
 
 
 def test_a_sweep_over_patterns_takes_the_options_that_match():
-    jobs = compose_jobs(["modelpool=glob(clip-vit*)"], sweep=True)
+    jobs = compose_jobs(["modelpool=glob(clip-vit*_TA8)"], sweep=True)
     assert [job.swept for job in jobs] == [
+        ("modelpool=clip-vit-base-patch16_TA8",),
         ("modelpool=clip-vit-base-patch32_TA8",),
         ("modelpool=clip-vit-large-patch14_TA8",),
     ]

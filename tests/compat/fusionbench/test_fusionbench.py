@@ -41,7 +41,7 @@ def test_every_method_on_offer_composes_and_means_stages_that_exist(option):
     meaning = meaning_of(job.config["method"])
     names = [name for stage in meaning.merge for name in (stage if isinstance(stage, dict) else {stage: {}})]
     assert all(name in stages or name in ALIASES or name in stages_with_data() for name in names)
-    assert bool(names) is (option not in ("dummy", "task_vector_cos_similarity"))
+    assert bool(names) is (option not in ("dummy", "task_vector_cos_similarity") and meaning.ensemble is None)
 
 
 def test_every_method_of_the_registry_is_on_offer():
@@ -49,8 +49,9 @@ def test_every_method_of_the_registry_is_on_offer():
     with _hydra(None) as configs:
         assert set(configs.options) == set(GROUPS)
     inside = {"clip_task_wise_adamerging", "clip_layer_wise_adamerging", "clip_weight_ensembling_moe"}
-    assert set(_METHODS) - inside <= set(_all_methods())  # which are names within the two below
-    assert {"adamerging", "weight_ensembling_moe"} <= set(_all_methods())
+    inside |= {"singular_value_calibration"}
+    assert set(_METHODS) - inside <= set(_all_methods())  # which are names within those below
+    assert {"adamerging", "weight_ensembling_moe", "singular_value_calibration/wudi"} <= set(_all_methods())
 
 
 @pytest.mark.parametrize(("threshold", "density"), [(20, 0.2), (0.2, 0.2), (100, 1.0), (1, 1.0), (1.5, 0.015)])
@@ -126,7 +127,8 @@ def test_a_name_with_a_slash_is_a_folder_where_there_is_one(tmp_path, monkeypatc
         ({"taskpool": {}}, "taskpool.type is missing"),
         ({"modelpool": {**PAIR, "tpe": 1}}, "no setting of 'modelpool' named 'tpe' (did you mean 'type'?)"),
         ({"modelpool": {**PAIR, "type": "llama"}}, "modelpool.type"),
-        ({"modelpool": {"base": "dir:b", "models": {}}}, "no fine-tuned model"),
+        ({"modelpool": {"base": "dir:b", "models": {}}, "method": {"name": "simple_average"}}, "no fine-tuned model"),
+        ({"modelpool": {"models": {}}}, "no fine-tuned model"),
         ({"modelpool": {"models": [{"name": "a"}]}}, "{name: ..., path: ...}"),
         ({"modelpool": {"models": [{"name": "a", "path": "x"}] * 2}}, "two models are named 'a'"),
         ({"modelpool": {**PAIR, "models": {"_pretrained_": "dir:x", "a": "dir:a"}}}, "give one of them"),

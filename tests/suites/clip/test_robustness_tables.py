@@ -202,3 +202,18 @@ def test_corrupted_pictures_stay_out_of_the_clean_table():
     rows = [row("ties", "photos", 50, 100), row("ties", "photos", 10, 100, corruption="contrast@5")]
     clean = build_grid(ClipPages().plain_rows(rows))
     assert [cell.accuracy for m in clean.lines for cell in m.cells] == [0.5]
+
+
+def test_stored_pictures_are_a_kind_of_their_own_without_a_severity(rows):
+    more = [*rows, *scored("ties", "jpeg@stored", 30, 10), *scored("magmax", "jpeg@stored", 20, 0)]
+    (sheet,) = build_sheets(more)
+    assert [block.title for block in sheet.blocks] == ["Clean", "Contrast", "JPEG", "JPEG (stored)"]
+    assert lines(sheet, "jpeg:stored") == {"ties": 0.2, "magmax": 0.1}
+    assert sheet.about.endswith("severity 5 of JPEG. Stored pictures are those that the data sets hold damaged.")
+    assert [curves.kind for curves in severity_curves(sheet)] == ["contrast", "jpeg"]
+
+
+def test_a_model_adapted_to_stored_damage_says_so():
+    adapted = DataBudget(split="test, blur@stored", images=10)
+    (line,) = CorruptionReader().models(scored("ada", "blur@stored", 30, 10, data_budget=adapted))
+    assert CorruptionReader().label(line) == "ada, adapted to each corruption"

@@ -189,3 +189,39 @@ def test_every_model_of_the_shipped_pools_is_in_the_zoo(clip8: ClipSuite) -> Non
     pools = [clip8.pool, *find_suite("neulig").pools.values()]
     used = {ref for pool in pools for ref in pool.refs.values()}
     assert used <= {f"zoo:{name}" for name in smelt_zoo.models()}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"entries": entry(adapt="each_corruption")}, "an entry without `data` looks at no pictures"),
+        ({"entries": entry(adapt="each_corruption", data={})}, "entries.one.adapt: the suite has no corruptions"),
+        (
+            {"corruptions": {"kinds": ["jpeg"], "stored": True, "severities": [1]}},
+            "stored pictures are as they are; leave severities out",
+        ),
+    ],
+)
+def test_words_about_corruptions_that_nothing_would_follow_are_refused(
+    tmp_path: Path, words: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        find_suite(written(tmp_path, **words))
+
+
+def test_a_recipe_takes_what_the_suite_says_of_missing_tensors_and_of_the_config(tmp_path: Path) -> None:
+    known = find_suite(written(tmp_path, missing="base", config="base"))
+    recipe = known.recipe(known.entries["ties"])
+    assert (recipe.missing, recipe.config) == ("base", "base")
+    plain = find_suite(written(tmp_path))
+    assert plain.recipe(plain.entries["ties"]).missing == "refuse"
+
+
+def test_an_adapting_entry_is_made_with_the_damage_that_it_is_asked_about(tmp_path: Path) -> None:
+    corruptions = {"kinds": ["jpeg"], "stored": True}
+    words = {"merge": "adamerging", "data": {"split": "test"}, "adapt": "each_corruption"}
+    known = find_suite(written(tmp_path, corruptions=corruptions, entries=entry(**words)))
+    assert known.corruptions.names == ["jpeg@stored"]
+    recipes = [known.recipe(known.entries["one"], corruption=one) for one in (None, "jpeg@stored")]
+    assert [one.data.corruption for one in recipes] == [None, "jpeg@stored"]
+    assert recipes[0].hash != recipes[1].hash

@@ -19,6 +19,7 @@ def test_there_are_seven_kinds_and_five_severities() -> None:
         ("jpeg@1:imagenet_c", Corruption("jpeg", 1, "imagenet_c")),
         ("spatter@5:seed=7", Corruption("spatter", 5, seed=7)),
         ("contrast@2:imagenet_c:seed=7", Corruption("contrast", 2, "imagenet_c", 7)),
+        ("motion_blur@stored", Corruption("motion_blur", "stored")),
     ],
 )
 def test_a_name_reads_as_it_is_written(name: str, corruption: Corruption) -> None:
@@ -42,6 +43,7 @@ def test_the_usual_set_and_seed_are_not_in_the_name() -> None:
         ("motion_blur@3:cifar", r"no parameter set named 'cifar' \(did you mean 'cifar_c'\?\)"),
         ("motion_blur@3:cifar_c:imagenet_c", "then :SET and :seed=N"),
         ("motion_blur@3:seed=1:seed=2", "then :SET and :seed=N"),
+        ("motion_blur@stored:imagenet_c", "stored pictures are as they are; leave the set and the seed out"),
     ],
 )
 def test_a_name_that_is_none_is_refused(name: str, message: str) -> None:

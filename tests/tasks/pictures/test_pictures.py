@@ -31,7 +31,7 @@ class Counted(Split):
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     split = Counted()
-    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name: split)
+    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name, stored: split)
     return split
 
 

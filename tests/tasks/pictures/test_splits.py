@@ -8,7 +8,9 @@ from PIL import Image
 
 from pico_clip import COLOURS, colour_pictures, write_task
 from smelt.errors import CorruptFile, SmeltError
+from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.groups import GROUPS
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.pictures.splits import count, open_split
 from smelt.tasks.pictures.task import HeldOut, HubData, PictureTask
 from smelt.tasks.registry import picture_task
@@ -177,3 +179,29 @@ def test_a_data_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pyte
         TaskError, match=r"hub: the data set 'tanganke/dtd' is not in the local cache, and the .*Hub cannot be reached"
     ):
         open_split(PictureTask.load(folder), "test")
+
+
+def test_pictures_that_a_data_set_stores_damaged_are_another_split_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets", reason="the extra `clip` is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    data = {"dataset": "rows", "splits": {"test": "test"}, "corrupted": {"jpeg": "jpeg_compression"}}
+    folder = write_task(tmp_path / "hub", data=data)
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(COLOURS))})
+    (folder / "rows").mkdir()
+    for value, name in enumerate(("test", "jpeg_compression")):
+        pictures = [Image.new("RGB", (8, 8), (value, 0, 0))] * 3
+        table = datasets.Dataset.from_dict({"image": pictures, "label": [0, 1, 2]}, features=features)
+        table.to_parquet(folder / "rows" / f"{name}-00000-of-00001.parquet")
+    (folder / "rows" / "README.md").write_text(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n"
+        "  - {split: test, path: test-*}\n  - {split: jpeg_compression, path: jpeg_compression-*}\n---\n"
+    )
+    task, data_cache = PictureTask.load(folder), DataCache()
+    clean, damaged = (data_cache.split(task, "test", one) for one in (None, Corruption("jpeg", "stored")))
+    assert [int(split.read([0])[0][0, 0, 0]) for split in (clean, damaged)] == [0, 1]
+    with pytest.raises(TaskError, match=r"stores no pictures with contrast \(it has jpeg\); contrast@3 has them"):
+        task.check_request("test", None, Corruption("contrast", "stored"))
+    with pytest.raises(TaskError, match="stores no pictures with jpeg"):
+        PictureTask.load(write_task(tmp_path / "plain")).check_request("test", None, Corruption("jpeg", "stored"))

@@ -3,7 +3,7 @@
     python zoo/build/language/train.py --base FOLDER --data FOLDER --out FOLDER [--only maths] [--device cuda]
 
 `--data` holds a `<domain>.jsonl[.gz]` of prompts and answers for each domain (the build scripts beside this one write
-them). The loss is that of the answer alone. All six run at once, each in a process of its own: a model this small
+them). The loss is that of the answer alone, the loop `smelt.training.loop.train`. All six run at once, each in a process of its own: a model this small
 leaves most of a GPU idle. `--limit 16 --steps 2 --device cpu` goes the whole way in a minute on a laptop.
 """
 
@@ -87,10 +87,9 @@ def batches(items: list, size: int, seed: int) -> Iterator[list]:
     yield from cut
 
 
-def loss_of(model, batch: list, device: str):
-    """The sum over answer tokens of their loss, and how many they are. Scores are computed where an answer is, only."""
+def padded(batch: list, device: str) -> dict:
+    """Ids, mask, and which tokens are the answer's, side by side."""
     import torch
-    from torch.nn import functional as F
 
     width = max(len(ids) for ids, _ in batch)
     ids = torch.zeros(len(batch), width, dtype=torch.long)
@@ -100,17 +99,39 @@ def loss_of(model, batch: list, device: str):
         ids[row, : len(one)] = torch.tensor(one)
         mask[row, : len(one)] = 1
         wanted[row, start : len(one)] = True
-    ids, mask, wanted = (tensor.to(device, non_blocking=True) for tensor in (ids, mask, wanted))
-    whole = model.get_base_model()
-    hidden = whole.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-    scores = whole.lm_head(hidden[:, :-1][wanted[:, 1:]])
-    return F.cross_entropy(scores.float(), ids[:, 1:][wanted[:, 1:]], reduction="sum"), int(wanted.sum())
+    return {name: one.to(device, non_blocking=True) for name, one in (("ids", ids), ("mask", mask), ("wanted", wanted))}
 
 
-def train(name: str, base: Path, data: Path, out: Path, device: str, limit: int | None, steps: int | None) -> None:
+def answers(model, device: str):
+    """The mean loss over the answer tokens of a batch. Scores are computed where an answer is, only."""
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional as F
+
+    class Answers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: Tensor, mask: Tensor, wanted: Tensor) -> Tensor:
+            return self.total(ids, mask, wanted) / int(wanted.sum())
+
+        def total(self, ids: Tensor, mask: Tensor, wanted: Tensor) -> Tensor:
+            whole = self.model.get_base_model()
+            with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):
+                hidden = whole.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+                scores = whole.lm_head(hidden[:, :-1][wanted[:, 1:]])
+                return F.cross_entropy(scores.float(), ids[:, 1:][wanted[:, 1:]], reduction="sum")
+
+    return Answers()
+
+
+def specialise(name: str, base: Path, data: Path, out: Path, device: str, limit: int | None, steps: int | None) -> None:
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from smelt.training.loop import Hooks, train
 
     began, size, peak = time.time(), BATCHES.get(name, 64), RATES.get(name, 1e-3)
     torch.manual_seed(0)
@@ -126,45 +147,44 @@ def train(name: str, base: Path, data: Path, out: Path, device: str, limit: int 
     items, kept = tokens(rows, tokenizer), tokens(held, tokenizer)
     total = min(steps or 10**9, EPOCHS[name] * math.ceil(len(items) / size))
     optimiser = torch.optim.AdamW(learned, lr=peak, weight_decay=0.0, betas=(0.9, 0.99), fused=device == "cuda")
+    objective = answers(model, device)
 
     def rate(step: int) -> float:
         up = min(1.0, (step + 1) / max(1, WARMUP * total))
-        return up * (0.5 + 0.5 * math.cos(math.pi * step / total))
-
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
-    autocast = torch.autocast(device.split(":")[0], dtype=torch.bfloat16)
+        return peak * (up * (0.5 + 0.5 * math.cos(math.pi * step / total)))
 
     def held_loss() -> float:
-        model.eval()
-        with torch.no_grad(), autocast:
-            sums = [loss_of(model, kept[i : i + size], device) for i in range(0, len(kept), size)]
-        model.train()
+        objective.eval()
+        with torch.no_grad():
+            parts = [padded(kept[i : i + size], device) for i in range(0, len(kept), size)]
+            sums = [(objective.total(**part), int(part["wanted"].sum())) for part in parts]
         return float(sum(one for one, _ in sums)) / sum(n for _, n in sums)
 
-    before, done, curve, seen = held_loss(), 0, [], 0
-    for epoch in range(EPOCHS[name]):
-        for batch in batches(items, size, seed=epoch):
-            if done == total:
-                break
-            with autocast:
-                loss, count = loss_of(model, batch, device)
-            (loss / count).backward()
-            torch.nn.utils.clip_grad_norm_(learned, 1.0)
-            optimiser.step()
-            schedule.step()
-            optimiser.zero_grad(set_to_none=True)
-            seen += sum(len(ids) for ids, _ in batch)
-            done += 1
-            if done % 100 == 0:
-                curve.append([done, round(float(loss.detach()) / count, 4)])
-                print(f"{name}: step {done} of {total}, loss {curve[-1][1]}, {time.time() - began:.0f} s", flush=True)
+    order = (batch for epoch in range(EPOCHS[name]) for batch in batches(items, size, seed=epoch))
+    curve, seen = [], [0]
+
+    def batch_of(step: int) -> list[dict]:
+        batch = next(order)
+        seen[0] += sum(len(ids) for ids, _ in batch)
+        return [padded(batch, device)]
+
+    class Told(Hooks):
+        def after_step(self, step: int, loss: float) -> bool:
+            if (step + 1) % 100 == 0:
+                curve.append([step + 1, round(loss, 4)])
+                print(f"{name}: step {step + 1} of {total}, loss {loss:.4f}, {time.time() - began:.0f} s", flush=True)
+            return False
+
+    before = held_loss()
+    words = {"steps": total, "rate": rate, "clip": 1.0, "device": device.split(":")[0]}
+    done = len(train(objective, batch_of, optimiser, hooks=Told(), **words))
     model.save_pretrained(out / name)
     record = {
         "name": name,
         "examples": len(items),
         "epochs": EPOCHS[name],
         "steps": done,
-        "tokens": seen,
+        "tokens": seen[0],
         "rank": rank,
         "batch": size,
         "learning_rate": peak,
@@ -190,7 +210,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="at most so many")
     words = parser.parse_args()
     if words.only:
-        train(words.only, words.base, words.data, words.out, words.device, words.limit, words.steps)
+        specialise(words.only, words.base, words.data, words.out, words.device, words.limit, words.steps)
         return
     command = [sys.executable, __file__, *sys.argv[1:]]
     running = {name: subprocess.Popen([*command, "--only", name]) for name in (*DOMAINS, MULTITASK)}

@@ -7,7 +7,7 @@
 3. experts: LoRA adapters on projector and language model, one for each family of questions, each in a process of its own.
    `joint` learns from all families. Those of OVERTRAINED are replaced by overtrain.py.
 
-Needs torch, transformers, peft, numpy and pillow; nothing of Smelt. `--steps 3 --device cpu` goes the whole way.
+The loop is `smelt.training.loop.train`. `--steps 3 --device cpu` goes the whole way.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from smelt.training.loop import Hooks, train
 
 ORDER = ("clothing", "digits", "emoji", "flags", "icons", "letters", "photos", "sketches")
 FAMILIES = ("naming", "yesno", "kinds", "digits", "sums", "flags", "letters", "counting", "clothing", "icons")
@@ -188,33 +190,55 @@ def vision(clip: Path, device: str):
     return look
 
 
+class Answers(nn.Module):
+    """The loss of a batch of dialogues."""
+
+    def __init__(self, model: Tiny):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, wanted: Tensor, patches: Tensor | None) -> Tensor:
+        with torch.autocast(ids.device.type, dtype=torch.bfloat16):
+            return self.model.loss(ids, wanted, patches)
+
+
+class Told(Hooks):
+    """Keeps ten points of the curve, and says them."""
+
+    def __init__(self, name: str, steps: int):
+        self._name, self._steps, self._began, self.curve = name, steps, time.time(), list[list[float]]()
+
+    def after_step(self, step: int, loss: float) -> bool:
+        if (step + 1) % max(1, self._steps // 10) == 0:
+            self.curve.append([step + 1, round(loss, 4)])
+            seconds = time.time() - self._began
+            print(f"{self._name}: step {step + 1} of {self._steps}, loss {loss:.4f}, {seconds:.0f} s", flush=True)
+        return False
+
+
 def learn(
-    model: Tiny, loss_of, material: list[Material], learned: list[Tensor], peak: float, steps: int, size: int, name: str
+    model: Tiny, material: list[Material], learned: list[Tensor], peak: float, steps: int, size: int, name: str
 ) -> dict:
     """AdamW with a warm-up and a cosine; one batch from one material at a time."""
     device = learned[0].device.type
     optimiser = torch.optim.AdamW(learned, lr=peak, weight_decay=0.01, betas=(0.9, 0.98), fused=device == "cuda")
-    draw, began, curve = torch.Generator().manual_seed(0), time.time(), []
-    for step in range(steps):
-        rate = peak * min(1.0, (step + 1) / max(1, 0.05 * steps)) * (0.5 + 0.5 * math.cos(math.pi * step / steps))
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        with torch.autocast(device, dtype=torch.bfloat16):
-            loss = loss_of(*material[step % len(material)].batch(size, draw))
-        loss.backward()
-        nn.utils.clip_grad_norm_(learned, 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        if (step + 1) % max(1, steps // 10) == 0:
-            curve.append([step + 1, round(float(loss.detach()), 4)])
-            print(f"{name}: step {step + 1} of {steps}, loss {curve[-1][1]}, {time.time() - began:.0f} s", flush=True)
+    draw, began, told = torch.Generator().manual_seed(0), time.time(), Told(name, steps)
+
+    def rate(step: int) -> float:
+        return peak * min(1.0, (step + 1) / max(1, 0.05 * steps)) * (0.5 + 0.5 * math.cos(math.pi * step / steps))
+
+    def batch_of(step: int) -> list[dict]:
+        ids, wanted, patches = material[step % len(material)].batch(size, draw)
+        return [{"ids": ids, "wanted": wanted, "patches": patches}]
+
+    train(Answers(model), batch_of, optimiser, steps=steps, rate=rate, clip=1.0, device=device, hooks=told)
     return {
         "name": name,
         "steps": steps,
         "batch": size,
         "learning_rate": peak,
         "seed": 0,
-        "curve": curve,
+        "curve": told.curve,
         "examples": sum(map(len, material)),
         "seconds": round(time.time() - began, 1),
         "torch": torch.__version__,
@@ -236,9 +260,7 @@ def train_base(given) -> None:
     records = []
     steps = given.steps or STEPS["language"]
     own = list(model.language_model.parameters())
-    records.append(
-        learn(model, model.loss, [text], own, RATES["language"], steps, given.batch or BATCHES["language"], "language")
-    )
+    records.append(learn(model, [text], own, RATES["language"], steps, given.batch or BATCHES["language"], "language"))
     del text
     seen = Material(given.data / "captions.npz", given.device).see(
         read_pictures(given.pool, given.device), vision(given.clip, given.device)
@@ -250,7 +272,6 @@ def train_base(given) -> None:
     records.append(
         learn(
             model,
-            model.loss,
             [seen],
             projector,
             RATES["alignment"],
@@ -279,7 +300,7 @@ def train_adapter(
     torch.manual_seed(0)
     wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=LAYERS)).to(given.device)
     learned = [tensor for tensor in wrapped.parameters() if tensor.requires_grad]
-    record = learn(model, model.loss, material, learned, rate, given.steps or steps, given.batch or batch, name)
+    record = learn(model, material, learned, rate, given.steps or steps, given.batch or batch, name)
     wrapped.save_pretrained(folder)
     (folder / "training.json").write_text(json.dumps({**record, "rank": rank}, indent=1) + "\n")
 

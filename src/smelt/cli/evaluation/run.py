@@ -14,7 +14,7 @@ from smelt.cli.options import ANSWER, TRUST
 from smelt.display.blocks import Cell, Table
 from smelt.display.shades import full_shade
 from smelt.display.text import print_blocks, room
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import trusting
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ _RESULT = 30
     ),
     multirun=Option("Run every combination of listed values (a=1,2 or range(0,1,0.1)).", ("-m", "--multirun")),
     config_dir=Option("A folder with your own method/, modelpool/ and taskpool/ configs.", type=Path),
+    config_name=Option("A whole config to start from: one of FusionBench's, or a file of --config-path.", type=str),
+    config_path=Option("The folder of that file.", type=Path),
+    cfg=Option("Show the composed config and stop: write `job`.", ("-c", "--cfg"), type=str, default=None, own=True),
+    package=Option(
+        "Of --cfg: the part to show, such as method.", ("-p", "--package"), type=str, default=None, own=True
+    ),
+    resolve=Option("Of --cfg: as Hydra has it; here values are always resolved.", type=bool, default=False, own=True),
     trust_remote_code=TRUST,
     **ANSWER,
 )
@@ -45,17 +52,22 @@ def run(given: Given) -> None:
     smelt run -m method=task_arithmetic method.scaling_factor=0.1,0.2,0.3 \\
       modelpool=clip-tiny_TA8 taskpool=clip-tiny_TA8 'save_report=ta_${method.scaling_factor}.json'
 
-    dry_run=true composes, checks and shows without loading anything.
+    dry_run=true composes, checks and shows without loading anything. Names of FusionBench's present documentation
+    (CLIPVisionModelPool/..., method=regmean/clip_regmean) and its former ones mean the same.
     """
-    overrides, multirun, silent = given["overrides"], given["multirun"], given.silent
-    if not overrides:
+    overrides, multirun, silent = given["overrides"] or [], given["multirun"], given.silent
+    if not overrides and not given["config_name"] and not given["cfg"]:
         raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
 
     from smelt.compat.fusionbench.experiment import attempt, prepare
     from smelt.tasks.pictures.data_cache import DataCache
 
     data = DataCache()
-    jobs = prepare(overrides, multirun=multirun, config_dir=given["config_dir"])
+    where = {word: given[word] for word in ("config_dir", "config_name", "config_path")}
+    if given["cfg"]:
+        _show_composed(overrides, multirun, where, given)
+        return
+    jobs = prepare(overrides, multirun=multirun, **where)
     outcomes = []
     for number, one in enumerate(jobs, 1):
         if multirun and not silent:
@@ -79,6 +91,24 @@ def run(given: Given) -> None:
     codes = [outcome.error.exit_code for outcome in outcomes if outcome.error is not None]
     if codes:
         raise typer.Exit(2 if set(codes) == {2} else 1)
+
+
+def _show_composed(overrides: Sequence[str], multirun: bool, where: dict[str, Any], given: Given) -> None:
+    """Hydra's --cfg: the config or a part of it, and nothing runs."""
+    from smelt.compat.fusionbench.compose import compose_jobs
+
+    if given["cfg"] != "job":
+        raise RecipeError(f"--cfg {given['cfg']}: only the job's config is shown: --cfg job")
+    for one in compose_jobs(overrides, sweep=multirun, **where):
+        shown: Any = one.config
+        for word in (given["package"] or "").split(".") if given["package"] else ():
+            if not isinstance(shown, dict) or word not in shown:
+                raise RecipeError(f"--package: {unknown('part of the config', word, shown)}")
+            shown = shown[word]
+        if given.as_json:
+            typer.echo(json.dumps(shown, indent=4))
+        else:
+            _show_yaml(shown)
 
 
 def _show_config(one: PreparedRun) -> None:
@@ -108,11 +138,13 @@ def _show_report(one: PreparedRun, outcome: Outcome) -> None:
     """The numbers as JSON, in FusionBench's shape; where they come from stands in the saved report."""
     scores = {name: value for name, value in (outcome.report or {}).items() if name != "provenance"}
     if one.experiment.cosine is not None:
-        _show_matrix(scores.pop(one.experiment.method), colours=one.experiment.cosine.heatmap)
+        _show_matrix(scores.pop(one.experiment.method), colours=one.experiment.cosine.picture is not None)
     if scores:
         typer.echo(json.dumps(scores, indent=4))
     if outcome.saved is not None:
         typer.echo(f"report: {outcome.saved}")
+    if one.experiment.cosine is not None and one.experiment.cosine.picture is not None:
+        typer.echo(f"drawing: {one.experiment.cosine.picture}")
     if one.experiment.out is not None:
         typer.echo(f"merged model: {one.experiment.out}")
 

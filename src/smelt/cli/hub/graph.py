@@ -7,26 +7,38 @@ from pathlib import Path
 
 import typer
 
-from smelt.cli.from_function import REQUIRED, Argument, Given, Option, command
+from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.hub.options import FILES, HUB, QUIET, opened
 from smelt.cli.options import JSON, OUT
+from smelt.errors import RecipeError
 
 __all__ = ["graph", "node"]
 
 
 @command(
     "smelt.hub.graph.build:build_graph",
-    config=Argument("Words, and folders of pictures by wnid.", metavar="CONFIG.yaml", type=Path),
-    out=OUT.but("The folder of the graph.", default=REQUIRED, own=True),
+    config=Argument(
+        "A file with words and folders of pictures by wnid, or imagenet-family.", metavar="CONFIG", type=Path
+    ),
+    out=OUT.but("The folder of the graph; for imagenet-family one in your data folder.", default=None, own=True),
+    data=Option("Where the folders of pictures are, or go.", metavar="FOLDER", type=Path),
     quiet=QUIET,
 )
 def graph(given: Given) -> None:
-    """Build a semantic graph from WordNet and your own pictures, for `smelt hub init --graph`.
+    """Build a semantic graph from WordNet and pictures, for `smelt hub init --graph`.
 
-    The graph of the MLL paper is such a file: smelt/hub/graph/imagenet-family.yaml.
+    \b
+    smelt hub graph imagenet-family      the MLL paper's: fetches five data sets (18 GB)
+    smelt hub graph mine.yaml -o graph   your own pictures
     """
-    out = given["out"]
-    made = given.call().save(out)
+    from smelt.hub.location import graph_location
+
+    config, out = Path(given["config"]), given["out"]
+    if out is None:
+        if config.suffix:
+            raise RecipeError("say where the graph goes: --out FOLDER")
+        out = graph_location(str(config))
+    made = given.call(tell=given.tell).save(out)
     if not given.quiet:
         typer.echo(f"{out}: {len(made.nodes):,} nodes, {len(made.pictures):,} pictures, version {made.version[:12]}")
 

@@ -8,9 +8,9 @@ import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.hub.options import FILES, HUB, KEY_ENV, QUIET, as_text, opened, watched
-from smelt.cli.options import FORCE, JSON
+from smelt.cli.options import ALLOW_PICKLE, FORCE, JSON
 from smelt.display.text import print_blocks
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import RecipeError
 
 __all__ = ["add", "init", "label", "ls", "rm", "show"]
 
@@ -37,6 +37,14 @@ _WHERE = {"hub": HUB, "files": FILES}
         default=None,
         own=True,
     ),
+    only=Option(
+        "Some of the paper's models: RN50.openai,convnext_base_w.laion2b_s13b_b82k.",
+        metavar="A,B,C",
+        type=str,
+        default=None,
+        own=True,
+    ),
+    allow_pickle=ALLOW_PICKLE.but("Take weights that open_clip has as a pickle alone, too.", own=True),
     quiet=QUIET,
     as_json=JSON,
 )
@@ -63,17 +71,13 @@ def init(given: Given) -> None:
         if models == "zoo":
             made.add_zoo(progress=tell)
         elif models == "paper":
-            from smelt.hub.paper.hub import paper_hub
+            failed = made.add_paper(_some(given["only"]), progress=tell, allow_pickle=given["allow_pickle"])
+            if failed:  # a hub of the others is better than a second download of all
+                from smelt.hub.paper.hub import paper_hub
 
-            failed = []
-            for label, ref in paper_hub().refs(only="readable").items():
-                tell(label)
-                try:
-                    made.add(ref, name=label)
-                except SmeltError as error:  # a hub of the others is better than a second download of all
-                    failed.append(f"{error}; later: smelt hub add {ref} --name {label}")
-            if failed:
-                raise RecipeError(f"{made.place} is made, but these models are not in it:\n" + "\n".join(failed))
+                lines = [f"{why}; later: smelt hub add {paper_hub().model(one).ref}" for one, why in failed.items()]
+                there = f"{made.place} is made with {len(made.models())} models, but these are not in it"
+                raise RecipeError(f"{there}:\n" + "\n".join(lines))
         facts = {
             "hub": made.place,
             "graph": made.graph.name,
@@ -92,11 +96,12 @@ def init(given: Given) -> None:
 
 @command(
     "smelt.hub.hub:Hub.add",
-    ref=Argument("A folder, zoo:NAME or hf:ORG/NAME.", metavar="MODEL", complete="models"),
+    ref=Argument("A folder, zoo:NAME, hf:ORG/NAME or open_clip:ARCHITECTURE/TAG.", metavar="MODEL", complete="models"),
     name=Option("Its name in the hub; the folder's by default."),
     description=Option("One sentence; from its card by default."),
     licence=Option("From its card by default."),
     label=Option("Test it on the graph at once.", switch=True),
+    allow_pickle=ALLOW_PICKLE.but("Take weights that open_clip has as a pickle alone, too."),
     **_WHERE,
     quiet=QUIET,
     as_json=JSON,
@@ -106,6 +111,7 @@ def add(given: Given) -> None:
 
     \b
     smelt hub add models/birds --description "Birds of Europe"
+    smelt hub add open_clip:RN50/openai
     """
     with opened(given) as here, watched(given["name"] or given["ref"], given.silent) as progress:
         card = here.add(**given.words(), progress=progress)
@@ -178,3 +184,7 @@ def rm(given: Given) -> None:
         here.remove(given["name"])
     if not given.quiet:
         typer.echo(f"{given['name']} is removed")
+
+
+def _some(names: str | None) -> list[str] | None:
+    return [name.strip() for name in names.split(",") if name.strip()] if names else None

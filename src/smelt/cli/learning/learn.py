@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.options import ANSWER, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
+from smelt.cli.options import ANSWER, LOADING, MEMORY, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = ["learn"]
     seed=Option("For the order of the examples.", min=0),
     text_from=TEXT_FROM.but("The CLIP model with the text tower, if the base is a picture tower alone."),
     **LOADING,
+    memory=MEMORY.but("Limit for where the network computes, e.g. 80GB; what is free there by default."),
     resume=Option("Go on with a run that was interrupted.", switch=True),
     **ANSWER,
 )

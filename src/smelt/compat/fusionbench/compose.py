@@ -1,8 +1,9 @@
 """Composition: words on a command line -> one config per job, by Hydra's compose API and in its grammar.
 
 In: overrides (`method=ties_merging`, `method.threshold=20`, `'method.scaling_factor=range(0.1,0.5,0.1)'`). Out: plain
-tables. The configs are those of `smelt/configs`, the registry's methods, and a folder of the user's. Nothing else of
-Hydra is used: no folders are made, no logging is set up, the working directory stays.
+tables. The configs are those that ship (`configs`, `names`), the registry's methods, and a user's: a folder of options,
+or one whole config. Nothing else of Hydra is used: no folders are made, no logging is set up, the working directory
+stays.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.compat.fusionbench.names import CONFIGS, GROUPS, RefusedName, respelled, settings_of_program, shipped
 from smelt.errors import MissingExtra, RecipeError, listed, shortened, unknown
 from smelt.files.yaml_reader import read_yaml
 
@@ -24,9 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS", "ComposedConfig", "compose_jobs"]
 
-GROUPS = {"method": "method", "modelpool": "model pool", "taskpool": "task pool"}
 _TOP = "run"
-_CONFIGS = Path(__file__).parent / "configs"
 _QUOTE = "text with commas, spaces or brackets needs quotes of its own: 'save_report=\"a,b.json\"'"
 
 
@@ -40,11 +41,21 @@ class ComposedConfig:
 
 
 def compose_jobs(
-    overrides: Sequence[str], *, sweep: bool = False, config_dir: str | Path | None = None
+    overrides: Sequence[str],
+    *,
+    sweep: bool = False,
+    config_dir: str | Path | None = None,
+    config_name: str | None = None,
+    config_path: str | Path | None = None,
 ) -> tuple[ComposedConfig, ...]:
-    """The config that the overrides mean, or with `sweep` one for each combination of the values they list."""
+    """The config that the overrides mean, or with `sweep` one for each combination of the values they list.
+
+    `config_name` is a whole config to start from: one of FusionBench's, or a file in the folder `config_path`.
+    """
     jobs, faults = [], []
-    with _hydra(config_dir) as configs:
+    started = [] if config_path or not config_name else settings_of_program(config_name)
+    overrides = [*started, *overrides]
+    with _hydra(config_dir, config_path, config_name) as configs:
         parsed = _parse(overrides, configs.loader)
         listed = [one for one in parsed if one.is_sweep_override()]
         if listed and not sweep:
@@ -53,9 +64,12 @@ def compose_jobs(
         for words in itertools.product(*map(_values, parsed)):
             swept = tuple(word for word, one in zip(words, parsed, strict=True) if one.is_sweep_override())
             try:
-                jobs.append(ComposedConfig(_compose(_parse(words, configs.loader), configs), words, swept))
+                spelt = _parse(respelled(words, configs.options, configs.own_groups(words)), configs.loader)
+                jobs.append(ComposedConfig(_compose(spelt, configs), words, swept))
             except RecipeError as error:
-                faults.append(f"{' '.join(swept)}: {error}" if swept else str(error))
+                if not swept:
+                    raise
+                faults.append(f"{' '.join(swept)}: {error}")
     if faults:
         raise RecipeError(_list(faults))
     return tuple(jobs)
@@ -68,36 +82,104 @@ class _Configs:
     loader: ConfigLoader
     options: Mapping[str, Sequence[str]]
     search: tuple[str, ...]
+    mine: Mapping[str, Sequence[str]]
+    """Options of the user's folder."""
+    top: str = _TOP
+    """The config that everything starts from."""
+    own: tuple[str, ...] = ()
+    """Groups that this config is the user's for."""
+
+    def own_groups(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Groups whose settings are the user's, and so spelt as in the user's file."""
+        chosen = {group: name for group, _, name in (word.partition("=") for word in words) if group in GROUPS}
+        return (*self.own, *(group for group, name in chosen.items() if name in self.mine.get(group, ())))
 
 
 @contextmanager
-def _hydra(config_dir: str | Path | None) -> Iterator[_Configs]:
+def _hydra(
+    config_dir: str | Path | None, config_path: str | Path | None = None, config_name: str | None = None
+) -> Iterator[_Configs]:
     """Hydra ready to compose. Its process-wide state is put back at the end."""
     try:
         from hydra import initialize_config_dir
         from hydra.core.config_store import ConfigStore
         from hydra.core.global_hydra import GlobalHydra
+        from hydra.core.utils import setup_globals
     except ImportError:
         raise MissingExtra("composing configs needs hydra-core: pip install hydra-core") from None
     from smelt.compat.fusionbench.methods import own_methods
 
+    setup_globals()  # ${now:...}
     own = own_methods()
-    options = {group: [*_files(_CONFIGS / group), *(own if group == "method" else ())] for group in GROUPS}
-    search = _add_folder(Path(config_dir), options) if config_dir is not None else ()
+    options = {group: [*_files(CONFIGS / group), *shipped(group)] for group in GROUPS}
+    options["method"] += own
+    mine = _add_folder(Path(config_dir), options) if config_dir is not None else {}
+    search = (f"hydra.searchpath=['file://{Path(config_dir).resolve()}']",) if config_dir is not None else ()
+    whole = _whole_config(Path(config_path), config_name) if config_path is not None else None
     store = ConfigStore.instance()
     before = store.repo
-    store.repo = {group: content for group, content in before.items() if group not in GROUPS}
+    store.repo = {group: content for group, content in before.items() if group not in GROUPS} | _stored(tuple(own))
     try:
-        for name, parameters in own.items():
-            store.store(group="method", name=name, node={"name": name, **parameters})
-        with initialize_config_dir(str(_CONFIGS), job_name="smelt", version_base="1.3"):
-            yield _Configs(GlobalHydra.instance().config_loader(), options, search)
+        if whole is not None:
+            store.store(name=_WHOLE, node=whole)
+        with initialize_config_dir(str(CONFIGS), job_name="smelt", version_base="1.3"):
+            loader = GlobalHydra.instance().config_loader()
+            if whole is None:
+                yield _Configs(loader, options, search, mine)
+            else:
+                theirs = tuple(group for group in GROUPS if group in whole)
+                yield _Configs(loader, options, search, mine, _WHOLE, theirs)
     finally:
         store.repo = before
 
 
-def _add_folder(folder: Path, options: dict[str, list[str]]) -> tuple[str, ...]:
+@cache
+def _stored(methods: tuple[str, ...]) -> dict[str, Any]:
+    """The registry's methods and the options that follow from few words, as Hydra's store keeps them: made once."""
+    from hydra.core.config_store import ConfigStore
+
+    from smelt.compat.fusionbench.methods import own_methods
+
+    store = ConfigStore.instance()
+    before, store.repo = store.repo, {}
+    own = own_methods()
+    try:
+        for name in methods:
+            store.store(group="method", name=name, node={"name": name, **own[name]})
+        for group in GROUPS:
+            for name, node in shipped(group).items():
+                folder, _, last = f"{group}/{name}".rpartition("/")
+                store.store(group=folder, name=last, node=node)
+        return store.repo
+    finally:
+        store.repo = before
+
+
+_WHOLE = "whole-config-of-the-user"
+
+
+def _whole_config(folder: Path, name: str | None) -> dict[str, Any]:
+    """A config of the user's that says everything, in FusionBench's form; settings that it leaves out are the usual."""
+    if name is None:
+        raise RecipeError(f"--config-path {folder}: --config-name says which config there")
+    path = folder / f"{name.removesuffix('.yaml')}.yaml"
+    if not path.is_file():
+        raise RecipeError(f"--config-name: there is no file {str(path)!r}")
+    content = read_yaml(path, kind=RecipeError)
+    if not isinstance(content, dict) or "defaults" in content:
+        what = "it is built from others (`defaults`)" if isinstance(content, dict) else "it is no table"
+        raise RecipeError(f"{path}: {what}; write method, modelpool and taskpool in it, or give them as settings")
+    if not GROUPS.keys() & content.keys():
+        raise RefusedName(f"{path}: it has no method, modelpool or taskpool to run", "a program of one's own")
+    usual: dict[str, Any] = read_yaml(CONFIGS / f"{_TOP}.yaml", kind=RecipeError)
+    chosen = [entry for entry in usual.pop("defaults") if entry == "_self_" or not entry.keys() & content.keys()]
+    said = {key: value for key, value in content.items() if key not in ("_target_", "_recursive_")}
+    return {"defaults": chosen, **usual, **said}
+
+
+def _add_folder(folder: Path, options: dict[str, list[str]]) -> dict[str, list[str]]:
     """A user's options join the shipped ones; a name that is taken is refused."""
+    mine = {}
     if not folder.is_dir():
         raise RecipeError(f"--config-dir: there is no folder {str(folder)!r}")
     for group, known in options.items():
@@ -108,7 +190,8 @@ def _add_folder(folder: Path, options: dict[str, list[str]]) -> tuple[str, ...]:
         if taken:
             raise RecipeError(f"{folder / group / taken[0]}.yaml: Smelt has a config of this name; give it another")
         known += own
-    return (f"hydra.searchpath=['file://{folder.resolve()}']",)
+        mine[group] = own
+    return mine
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -174,7 +257,7 @@ def _compose(overrides: Sequence[Override], configs: _Configs) -> dict[str, Any]
     if faults:
         raise RecipeError(_list(faults))
     try:
-        config = compose(_TOP, overrides=[*configs.search, *_lines(overrides)])
+        config = compose(configs.top, overrides=[*configs.search, *_lines(overrides)])
         absent = sorted(OmegaConf.missing_keys(config))
         if absent:
             raise RecipeError(_list([f"{key} needs a value: {key}=..." for key in absent]))
@@ -184,7 +267,24 @@ def _compose(overrides: Sequence[Override], configs: _Configs) -> dict[str, Any]
     except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:  # OSError: a file that is no table
         raise RecipeError(f"a config is not readable as YAML ({shortened(' '.join(str(error).split()))})") from None
     assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
+    return _with_defaults({str(key): value for key, value in plain.items()})
+
+
+def _with_defaults(config: dict[str, Any]) -> dict[str, Any]:
+    """A method that a user's config names by FusionBench's class has what it leaves out from the shipped config."""
+    from hydra import compose
+    from omegaconf import OmegaConf
+
+    from smelt.compat.fusionbench.names import method_of_class
+
+    method = config.get("method")
+    if not isinstance(method, dict) or "_target_" not in method:
+        return config
+    flat = {**method, **(method.get("dataloader_kwargs") or {})}
+    words = {key: value for key, value in flat.items() if key not in ("_target_", "_recursive_", "dataloader_kwargs")}
+    name = method_of_class(str(method["_target_"]))
+    usual: Any = OmegaConf.to_container(compose(_TOP, overrides=[f"method={name}"]).method, resolve=True)
+    return {**config, "method": {**usual, **words}}
 
 
 def _named_faults(overrides: Sequence[Override], chosen: Sequence[Override], configs: _Configs) -> list[str]:
@@ -198,7 +298,7 @@ def _named_faults(overrides: Sequence[Override], chosen: Sequence[Override], con
     if not rest:
         return []
     try:
-        ground = OmegaConf.to_container(compose(_TOP, overrides=[*configs.search, *_lines(chosen)]))
+        ground = OmegaConf.to_container(compose(configs.top, overrides=[*configs.search, *_lines(chosen)]))
     except (HydraException, OmegaConfBaseException) as error:
         return [_first_line(error)]
     return _key_faults(rest, ground, addable=bool(configs.search))

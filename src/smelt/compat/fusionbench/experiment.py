@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.compat.fusionbench.compose import ComposedConfig, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
+from smelt.compat.fusionbench.names import RefusedName
 from smelt.compat.fusionbench.reader import EvaluationPlan, Experiment, read_experiment
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.display.blocks import Facts, Table
@@ -29,9 +30,11 @@ from smelt.tasks.pictures.data_cache import DataCache
 if TYPE_CHECKING:
     import torch
 
+    from smelt.analyse.cosine import CosineSimilarity
+    from smelt.ensembles.scores import Ensemble, MaxModel
     from smelt.prepare.prepare import PreparedRecipe
 
-    Model: TypeAlias = str | dict[str, torch.Tensor]
+    Model: TypeAlias = str | dict[str, torch.Tensor] | Ensemble | MaxModel
 
 __all__ = ["Outcome", "Outcomes", "PreparedRun", "attempt", "prepare", "run"]
 
@@ -88,6 +91,8 @@ def run(
     *overrides: str,
     multirun: bool = False,
     config_dir: str | Path | None = None,
+    config_name: str | None = None,
+    config_path: str | Path | None = None,
     quiet: bool = True,
     trust_remote_code: bool = False,
 ) -> Outcomes:
@@ -95,10 +100,13 @@ def run(
 
     `run("method=ties_merging", "modelpool=clip-tiny_TA8", "taskpool=clip-tiny_TA8")`. With `multirun` every
     combination of listed values is one experiment, and one that fails does not stop the others. `config_dir` is a
-    folder of your own configs: `modelpool/mine.yaml` is then `modelpool=mine`. With `dry_run=true` nothing is loaded
-    and the report is empty.
+    folder of your own configs: `modelpool/mine.yaml` is then `modelpool=mine`. `config_name` is a whole config to start
+    from: one of FusionBench's, or a file in the folder `config_path`. With `dry_run=true` nothing is loaded and the
+    report is empty.
     """
-    jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)
+    jobs = prepare(
+        overrides, multirun=multirun, config_dir=config_dir, config_name=config_name, config_path=config_path
+    )
     data = DataCache()
     outcomes = Outcomes(attempt(job, quiet=quiet, data=data) for job in jobs)
     if not multirun and outcomes[0].error is not None:
@@ -106,20 +114,23 @@ def run(
     return outcomes
 
 
-def prepare(
-    overrides: Sequence[str], *, multirun: bool = False, config_dir: str | Path | None = None
-) -> list[PreparedRun]:
-    """Compose and check every experiment; all faults of all of them at once, before any work."""
+def prepare(overrides: Sequence[str], *, multirun: bool = False, **where: Any) -> list[PreparedRun]:
+    """Compose and check every experiment; all faults of all of them at once, before any work.
+
+    `where` says where configs are: the words `config_dir`, `config_name` and `config_path` of `run`.
+    """
     prepared, faults = [], []
-    for job in compose_jobs(overrides, sweep=multirun, config_dir=config_dir):
+    for job in compose_jobs(overrides, sweep=multirun, **where):
         try:
             prepared.append(PreparedRun(job, read_experiment(job.config)))
         except SmeltError as error:
             if not job.swept:
                 raise
-            faults.append(f"{' '.join(job.swept)}: {error}")
+            faults.append((f"{' '.join(job.swept)}: {error}", error.kind if isinstance(error, RefusedName) else ""))
     if faults:
-        raise RecipeError(f"{len(faults)} jobs cannot run:" + "".join(f"\n  - {fault}" for fault in faults))
+        said = f"{len(faults)} jobs cannot run:" + "".join(f"\n  - {fault}" for fault, _ in faults)
+        kinds = {kind for _, kind in faults}
+        raise RefusedName(said, kinds.pop()) if len(kinds) == 1 and kinds != {""} else RecipeError(said)
     return _apart(prepared)
 
 
@@ -136,7 +147,7 @@ def attempt(one: PreparedRun, *, quiet: bool = True, data: DataCache | None = No
 
 def _carry_out(job: ComposedConfig, experiment: Experiment, quiet: bool, data: DataCache | None) -> dict[str, Any]:
     """Merge, analyse and evaluate; the report comes back and is saved where the config says."""
-    for place in (experiment.report, experiment.save, experiment.cosine.csv if experiment.cosine else None):
+    for place in (experiment.report, experiment.save, *_files(experiment.cosine)):
         if place is not None:
             _make_room(place)
     data = data or DataCache()
@@ -164,7 +175,8 @@ def _apart(jobs: Sequence[PreparedRun]) -> list[PreparedRun]:
     for number, job in enumerate(jobs, 1):
         one = job.experiment
         report, out, save = (_numbered(place, number, places) for place in (one.report, one.out, one.save))
-        cosine = replace(one.cosine, csv=_numbered(one.cosine.csv, number, places)) if one.cosine else None
+        csv, picture = (_numbered(place, number, places) for place in _files(one.cosine))
+        cosine = replace(one.cosine, csv=csv, picture=picture) if one.cosine else None
         done.append(replace(job, experiment=replace(one, cosine=cosine, report=report, out=out, save=save)))
     return done
 
@@ -176,8 +188,12 @@ def _numbered(place: Path | None, number: int, places: Counter[Path]) -> Path | 
 
 
 def _places(experiment: Experiment) -> list[Path]:
-    csv = experiment.cosine.csv if experiment.cosine else None
-    return [place for place in (experiment.report, experiment.out, experiment.save, csv) if place is not None]
+    places = (experiment.report, experiment.out, experiment.save, *_files(experiment.cosine))
+    return [place for place in places if place is not None]
+
+
+def _files(cosine: Cosine | None) -> tuple[Path | None, Path | None]:
+    return (cosine.csv, cosine.picture) if cosine else (None, None)
 
 
 def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, Any]:
@@ -188,7 +204,19 @@ def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, An
         found = cosine_similarity(pool, list(experiment.include) or None, quiet=quiet)
     if wanted.csv is not None:
         found.to_csv(wanted.csv)
+    if wanted.picture is not None:
+        _draw(found, wanted.picture)
     return found.to_json()
+
+
+def _draw(found: CosineSimilarity, path: Path) -> None:
+    """The matrix as a heat map: a picture of its own."""
+    from smelt.files.writing import write_file
+    from smelt.reporting.draw.heat import heat_map
+    from smelt.reporting.figures.heat import Matrix, cosine_map
+
+    matrix = Matrix(found.names, found.names, tuple(tuple(row) for row in found.to_json()["matrix"]))
+    write_file(path, f"{heat_map(cosine_map(matrix), 'Cosine similarity of task vectors')}\n")
 
 
 def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
@@ -196,6 +224,13 @@ def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
     from smelt.engine.merge import Summary
     from smelt.prepare.merge import merge
 
+    if experiment.ensemble is not None:
+        from smelt.ensembles.ensemble import ensemble
+
+        assert experiment.evaluation is not None
+        words: dict[str, Any] = {"text_from": experiment.evaluation.text_from, "device": experiment.device}
+        words |= {"allow_pickle": experiment.allow_pickle, **experiment.ensemble}
+        return ensemble(experiment.pool.models, **words), DataBudget()
     if experiment.recipe is None:
         assert experiment.pool.base is not None
         return experiment.pool.base, DataBudget()
@@ -279,6 +314,7 @@ def _evaluated(
             text_from=wanted.text_from,
             split=wanted.split,
             limit=wanted.limit,
+            corruption=wanted.corruption,
             batch=wanted.batch,
             device=experiment.device,
             threads=experiment.threads,
@@ -315,6 +351,7 @@ def _counted(experiment: Experiment, model: Model) -> dict[str, int]:
         sizes = [info.count for info in source.tensors.values()]
         source.close()
     else:
+        assert isinstance(model, dict)  # an ensemble is always evaluated
         sizes = [tensor.numel() for tensor in model.values()]
     return {"all_params": sum(sizes), "tensors": len(sizes)}
 

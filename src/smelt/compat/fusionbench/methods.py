@@ -1,8 +1,8 @@
 """What each of FusionBench's methods is in Smelt's words: the stages that compute the same thing, and their data.
 
 The functions below are named and called as FusionBench's configs are; their defaults stand in those configs
-(`configs/method`) and nowhere else. Every other method of Smelt is offered under its own name, with its own
-words, straight from the registry.
+(`configs/method`). Only words that FusionBench came to later have one here too, so that users' configs stay whole.
+Every other method of Smelt is offered under its own name, with its own words, straight from the registry.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
+from smelt.compat.fusionbench.names import method_of_class, refuse
 from smelt.errors import RecipeError, did_you_mean, listed, unknown
 from smelt.files.schema import faults_of, given_in, place_of, reason_of
 
@@ -31,10 +32,10 @@ MergeFunction: TypeAlias = Literal["sum", "mean", "max"]
 
 @dataclass(frozen=True)
 class Cosine:
-    """The one analysis among the methods: the cosine similarity of the models' changes."""
+    """The one analysis among the methods: the cosine similarity of the models' changes, and where it goes."""
 
     csv: Path | None
-    heatmap: bool
+    picture: Path | None
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,40 @@ class Meaning:
     """A file with what was learned before: then nothing is learned."""
     save: Path | None = None
     """A file for what is learned."""
+    include: list[str] | None = None
+    """The tensors that are merged, where not all of the pool's are."""
+    out: str | None = None
+    """The folder that the method itself saves the model in; {log_dir} stands for a folder that a run may name."""
+    ensemble: dict[str, Any] | None = None
+    """The models are asked together: words of `smelt.ensemble`."""
 
 
 def meaning_of(method: Mapping[str, Any]) -> Meaning:
     """The meaning of a composed `method`: a name and its parameters."""
     parameters = dict(method)
-    name = parameters.pop("name", None)
+    target, name = parameters.pop("_target_", None), parameters.pop("name", None)
+    if target is not None:
+        name = method_of_class(str(target))
+        parameters.pop("_recursive_", None)
     if not isinstance(name, str):
         raise RecipeError("method.name is missing" if name is None else f"method.name is a text, got {name!r}")
     own = own_methods()
     if name in _METHODS:
         try:
-            return validate_call(config=ConfigDict(strict=True))(_METHODS[name])(**parameters)
+            return _validated(_METHODS[name])(**parameters)
         except ValidationError as error:
             known = list(inspect.signature(_METHODS[name]).parameters)
             faults = faults_of(error, lambda fault: _fault(name, fault, known))
             raise RecipeError(listed(faults, f"{name} has faults:")) from None
     if name in own:
         return Meaning([{name: {key: value for key, value in parameters.items() if value != own[name].get(key)}}])
+    refuse("method", f"method.name={name}", name)
     raise RecipeError(unknown("method", str(name), [*_METHODS, *own]))
+
+
+def _validated(function: Callable[..., Meaning]) -> Callable[..., Meaning]:
+    """The function with its parameters checked against their types."""
+    return validate_call(config=ConfigDict(strict=True))(function)
 
 
 def own_methods() -> dict[str, dict[str, Any]]:
@@ -113,8 +129,98 @@ def _weighted_average(*, weights: Weights, normalize: bool) -> Meaning:
     return Meaning([{"average": {"weights": weights, "normalize": normalize}}])
 
 
-def _slerp(*, t: float) -> Meaning:
+def _slerp(*, t: float, DOT_THRESHOLD: float = 0.9995, epsilon: float = 1e-8) -> Meaning:  # noqa: N803 - their name
+    if DOT_THRESHOLD != 0.9995:
+        raise RecipeError("method.DOT_THRESHOLD: above a cosine of 0.9995 the way is straight here; leave it out")
     return Meaning([{"slerp": {"t": t}}])
+
+
+def _slerp_lm(*, t: float, model_save_path: Text, show_pbar: bool) -> Meaning:
+    return Meaning([{"slerp": {"t": t}}], out=model_save_path)
+
+
+def _linear_interpolation(*, t: float) -> Meaning:
+    return Meaning([{"average": {"weights": [1 - t, t], "normalize": False}}])
+
+
+def _expo(*, extrapolation_factor: float) -> Meaning:
+    """M + a (m - base), m the mean of the models, is base + (1 + a) (m - base)."""
+    return Meaning([{"task_arithmetic": {"scale": 1 + extrapolation_factor, "normalize": True}}])
+
+
+def _magmax(*, scaling_factor: float, inplace: bool) -> Meaning:
+    return Meaning([{"magmax": {"scale": scaling_factor}}])
+
+
+def _model_stock(*, ignore_keys: list[str] | None, model_save_path: Text, model_save_kwargs: None) -> Meaning:
+    return Meaning([{"model_stock": {}}], list(ignore_keys or ()), out=model_save_path)
+
+
+def _tsv(*, alpha: float, exclude_keys: None, return_single_task_models: Literal[False]) -> Meaning:
+    return Meaning([{"tsv": {"scale": float(alpha)}}])
+
+
+def _wudi(*, iter_num: Count, exclude_keys: None) -> Meaning:
+    return Meaning([{"wudi": {"solver": "adam", "steps": iter_num, "lr": 1e-5}}])
+
+
+def _calibrated(
+    *,
+    alpha: float,
+    accelerator: str | None,
+    base_method: dict[str, Any] | None = None,
+    scaling_factor: float | None = None,
+) -> Meaning:
+    """Singular value calibration of what another method gives; task arithmetic where only its scale is given."""
+    if base_method is None:
+        first = _task_arithmetic(scaling_factor=1.0 if scaling_factor is None else scaling_factor)
+    else:
+        first = meaning_of(base_method)
+    if not first.merge or first.data:
+        raise RecipeError(f"method.base_method: calibration comes after a merge without data, got {base_method!r}")
+    return Meaning([*first.merge, {"svc": {"alpha": alpha}}], first.skip)
+
+
+_LAYERS = ["model.layers.*"]
+
+
+def _for_causallm(
+    first: Callable[..., Meaning],
+    *,
+    merge_backbone: bool,
+    model_save_path: Text,
+    show_pbar: bool,
+    **parameters: Any,
+) -> Meaning:
+    """`merge_backbone` merges the layers alone: embeddings and head stay the pre-trained model's."""
+    return replace(
+        _validated(first)(**parameters), out=model_save_path, include=list(_LAYERS) if merge_backbone else None
+    )
+
+
+def _weighted_average_for_llama(
+    *,
+    weights: Weights,
+    normalize: bool,
+    backbone_only: bool,
+    merged_model_save_path: Text,
+    save_tokenizer: Literal[True],
+    push_to_hub: Literal[False],
+) -> Meaning:
+    average = _weighted_average(weights=weights, normalize=normalize)
+    return replace(average, out=merged_model_save_path, include=["model.*"] if backbone_only else None)
+
+
+def _simple_ensemble(*, device_map: None) -> Meaning:
+    return Meaning(ensemble={"kind": "mean"})
+
+
+def _weighted_ensemble(*, normalize: Literal[True], weights: list[float] | dict[str, float] | None) -> Meaning:
+    return Meaning(ensemble={"kind": "mean", **({"weights": weights} if weights else {})})
+
+
+def _max_model_predictor() -> Meaning:
+    return Meaning(ensemble={"kind": "max"})
 
 
 def _task_arithmetic(*, scaling_factor: float) -> Meaning:
@@ -192,6 +298,7 @@ def _clip_regmean(
     num_regmean_examples: Count,
     devices: Count,
     reduce_non_diagonal_ratio: float,
+    weight_transpose: Literal[True] = True,
     data_split: str,
     batch_size: Count,
     num_workers: int,
@@ -200,6 +307,13 @@ def _clip_regmean(
     data = {"split": data_split, "examples": num_regmean_examples}
     merge = [{"regmean": {"reduction": reduce_non_diagonal_ratio}}]
     return Meaning(merge, _regexes(exclude_param_names_regex), data=data)
+
+
+def _clip_regmean_plusplus(**parameters: Any) -> Meaning:
+    """FusionBench solves block by block, as the authors' code does."""
+    found = _validated(_clip_regmean)(**parameters)
+    reduction = found.merge[0]["regmean"]["reduction"]
+    return replace(found, merge=[{"regmean_pp": {"reduction": reduction, "step": "block"}}])
 
 
 def _regexes(given: list[str] | None) -> list[str]:
@@ -250,6 +364,7 @@ def _weight_ensembling_moe(
     *,
     checkpoint: Text,
     save_checkpoint: Text,
+    cache_dir: str | None = None,
     router_hidden_layers: Literal[2],
     batch_reduce: bool,
     init_lambda: float,
@@ -284,10 +399,21 @@ def _pipeline(*, merge: Any) -> Meaning:
     return Meaning(merge if isinstance(merge, list) else [merge])
 
 
+COSINES = "task_vector_cos_similarity"
+
+
 def _cosine(
-    *, save_to_csv: str | None, plot_heatmap: bool, trainable_only: bool, max_points_per_model: int | None
+    *,
+    save_to_csv: str | None,
+    output_path: Text = None,
+    plot_heatmap: bool,
+    trainable_only: bool,
+    max_points_per_model: int | None,
 ) -> Meaning:
-    return Meaning(analysis=Cosine(Path(save_to_csv) if save_to_csv else None, plot_heatmap))
+    """FusionBench names the files in `output_path`; of a CSV file elsewhere the drawing is a neighbour."""
+    csv = save_to_csv or (f"{output_path}/{COSINES}.csv" if output_path else None)
+    picture = Path(csv).with_suffix(".svg") if csv else Path(f"{{log_dir}}/{COSINES}.svg")
+    return Meaning(analysis=Cosine(Path(csv) if csv else None, picture if plot_heatmap else None))
 
 
 _METHODS: dict[str, Callable[..., Meaning]] = {
@@ -295,6 +421,22 @@ _METHODS: dict[str, Callable[..., Meaning]] = {
     "simple_average": _simple_average,
     "weighted_average": _weighted_average,
     "slerp": _slerp,
+    "slerp/slerp_lm": _slerp_lm,
+    "linear/linear_interpolation": _linear_interpolation,
+    "linear/expo": _expo,
+    "linear/simple_average_for_causallm": functools.partial(_for_causallm, _simple_average),
+    "linear/task_arithmetic_for_causallm": functools.partial(_for_causallm, _task_arithmetic),
+    "linear/ties_merging_for_causallm": functools.partial(_for_causallm, _ties_merging),
+    "linear/weighted_average_for_llama": _weighted_average_for_llama,
+    "magmax/magmax": _magmax,
+    "model_stock/model_stock": _model_stock,
+    "task_singular_vector/TaskSingularVectorMerging": _tsv,
+    "wudi/wudi": _wudi,
+    "singular_value_calibration": _calibrated,
+    "regmean_plusplus/clip_regmean_plusplus": _clip_regmean_plusplus,
+    "ensemble/simple_ensemble": _simple_ensemble,
+    "ensemble/weighted_ensemble": _weighted_ensemble,
+    "ensemble/max_model_predictor": _max_model_predictor,
     "task_arithmetic": _task_arithmetic,
     "ties_merging": _ties_merging,
     "dare/simple_average": _dare_simple_average,
@@ -308,5 +450,5 @@ _METHODS: dict[str, Callable[..., Meaning]] = {
     "clip_layer_wise_adamerging": functools.partial(_adamerging, "tensor"),
     "clip_weight_ensembling_moe": _weight_ensembling_moe,
     "pipeline": _pipeline,
-    "task_vector_cos_similarity": _cosine,
+    COSINES: _cosine,
 }

@@ -1,4 +1,4 @@
-"""Pools by name: those that ship with Smelt (`configs/modelpool`), or a YAML file of the same form.
+"""Pools by name: those that ship with Smelt (`configs/modelpool`, `names`), or a YAML file of the same form.
 
 In: `MergeBench/Llama-3.2-3B` or a path. Out: the base, the models, and the words of a recipe that go with them.
 """
@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from smelt.compat.fusionbench.names import CONFIGS, own_name, shipped
 from smelt.errors import RecipeError, unknown
 
 __all__ = ["ShippedPool", "shipped_pool", "shipped_pools"]
 
-_FOLDER = Path(__file__).parent / "configs" / "modelpool"
+_FOLDER = CONFIGS / "modelpool"
 
 
 class ShippedPool(NamedTuple):
@@ -24,7 +25,8 @@ class ShippedPool(NamedTuple):
 
 def shipped_pools() -> list[str]:
     """The names of the pools that come along."""
-    return [path.relative_to(_FOLDER).as_posix().removesuffix(".yaml") for path in sorted(_FOLDER.rglob("*.yaml"))]
+    files = (path.relative_to(_FOLDER).as_posix().removesuffix(".yaml") for path in _FOLDER.rglob("*.yaml"))
+    return sorted({*files, *(name for name, pool in shipped("modelpool").items() if pool["models"])})
 
 
 def shipped_pool(name: str) -> ShippedPool:
@@ -33,11 +35,14 @@ def shipped_pool(name: str) -> ShippedPool:
     from smelt.models.references import absolute_ref
     from smelt.recipe.read import load_yaml
 
-    own = name in shipped_pools()
-    path = _FOLDER / f"{name}.yaml" if own else Path(name)
-    if not own and path.suffix not in (".yaml", ".yml"):
-        raise RecipeError(f"{unknown('pool', name, shipped_pools())}; a pool of your own is a YAML file")
-    content = load_yaml(path, "pool")
+    known = shipped_pools()
+    path = Path(name)
+    if not path.is_file():
+        name, _ = own_name("modelpool", name, known)
+        path = _FOLDER / f"{name}.yaml" if name in known else path
+    if name not in known and path.suffix not in (".yaml", ".yml"):
+        raise RecipeError(f"{unknown('pool', name, known)}; a pool of your own is a YAML file")
+    content = shipped("modelpool")[name] if name in shipped("modelpool") else load_yaml(path, "pool")
     if isinstance(content, Mapping) and isinstance(content.get("pool"), Mapping):
         content = content["pool"]
     pool, words = read_model_pool(content, str(path))

@@ -1,22 +1,26 @@
 """A composed config in FusionBench's words -> an experiment in Smelt's: a recipe, tasks, and where the results go.
 
-Pools are read as FusionBench writes them (a list of {name, path} with `_pretrained_` among them, or a table) and as
-Smelt does (`base` and `models`). Every fault of a config is reported at once, under the name that was typed.
+Pools are read as FusionBench writes them (a list of {name, path} with `_pretrained_` among them, or a table; `_target_`
+for the kind) and as Smelt does (`base` and `models`). Every fault of a config is reported at once, under the name that
+was typed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from smelt.compat.fusionbench.methods import Cosine, meaning_of
+from smelt.compat.fusionbench.methods import Cosine, Meaning, meaning_of
+from smelt.compat.fusionbench.names import RefusedName, pool_type
 from smelt.errors import RecipeError, SmeltError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
+from smelt.tasks.corruptions.corruption import CLEAN, Corruption
+from smelt.tasks.corruptions.parameters import SetName
 
 __all__ = ["EvaluationPlan", "Experiment", "read_experiment", "read_model_pool"]
 
@@ -32,6 +36,7 @@ class EvaluationPlan:
     split: str
     batch: int
     limit: int | None
+    corruption: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Experiment:
     pool: Pool
     recipe: Recipe | None
     cosine: Cosine | None
+    ensemble: dict[str, Any] | None
+    """The models are asked together: words of `smelt.ensemble`."""
     evaluation: EvaluationPlan | None
     learned: Path | None
     """What was learned before, in the place of learning."""
@@ -60,7 +67,9 @@ class Experiment:
 
 
 def _as_table(value: Any) -> Any:
-    """[{name: n, path: p}, ...] -> {n: p, ...}."""
+    """[{name: n, path: p}, ...] or {n: {pretrained_model_name_or_path: p}, ...} -> {n: p, ...}."""
+    if isinstance(value, Mapping):
+        return {name: _path_in(model) for name, model in value.items()}
     if not isinstance(value, list):
         return value
     table: dict[str, Any] = {}
@@ -73,13 +82,50 @@ def _as_table(value: Any) -> Any:
     return table
 
 
+def _path_in(model: Any) -> Any:
+    """FusionBench may write the call that loads a model: what it is called with is what counts."""
+    word = "pretrained_model_name_or_path"
+    return model[word] if isinstance(model, Mapping) and word in model else model
+
+
+_IDLE = ("_recursive_", "processor", "tokenizer", "platform", "enable_lazy_loading", "model_kwargs", "train_datasets")
+"""Words of FusionBench's pools that say how it loads; here models are streamed, and data follow from the tasks."""
+
+
+def _model_pool_of(value: Any) -> Any:
+    """A pool of FusionBench's, which names a class, in the words of one of Smelt's."""
+    if not isinstance(value, Mapping) or "_target_" not in value:
+        return value
+    words = {key: one for key, one in value.items() if key not in ("_target_", "test_datasets", *_IDLE)}
+    if isinstance(words.get("models"), Mapping):  # models and their tasks are paired by name
+        words["models"] = {str(name).replace("-", "_"): model for name, model in words["models"].items()}
+    return {"type": pool_type("modelpool", str(value["_target_"])), **words}
+
+
+def _task_pool_of(value: Any) -> Any:
+    """The same for tasks: the names of the test sets are the tasks."""
+    if not isinstance(value, Mapping) or "_target_" not in value:
+        return value
+    words = {key: one for key, one in value.items() if key not in ("_target_", *_IDLE, "data_processor")}
+    sets, kwargs = words.pop("test_datasets", None), words.pop("dataloader_kwargs", None) or {}
+    words |= {key: kwargs[key] for key in ("batch_size", "num_workers") if key in kwargs}
+    if isinstance(sets, Mapping):
+        words["tasks"] = [str(name).replace("-", "_") for name in sets]
+    words = {key: _path_in(one) for key, one in words.items() if not key.startswith("layer_wise_feature")}
+    base = words.pop("base_model", None)
+    return {"type": pool_type("taskpool", str(value["_target_"])), **({"clip_model": base} if base else {}), **words}
+
+
 _Patterns: TypeAlias = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1)]
 _Path: TypeAlias = Annotated[_Text | None, BeforeValidator(lambda v: None if v is False else v)]
 
 
+_Kind: TypeAlias = Literal["huggingface_clip_vision", "causal_lm", "seq2seq_lm", "image_classification"]
+
+
 class _ModelPool(Strict, strict=True):
-    type: Literal["huggingface_clip_vision"] | None = None
+    type: _Kind | None = None
     base: _Text | None = None
     models: Annotated[dict[str, _Text], BeforeValidator(_as_table)]
     include: _Patterns | None = None
@@ -95,10 +141,12 @@ class _ModelPool(Strict, strict=True):
         if self.base and pretrained:
             raise RecipeError(f"modelpool: `base` and a model named {_PRETRAINED} mean the same; give one of them")
         base = self.base or pretrained
+        if not models and base:
+            models = {_PRETRAINED: base}  # one model as it is
         if not models:
             raise RecipeError("modelpool.models: there is no fine-tuned model among them")
         pool = Pool(base=_ref(base) if base else None, models={name: _ref(path) for name, path in models.items()})
-        kind = _words_of_clip_vision() if self.type else {}
+        kind = _words_of_clip_vision() if self.type == "huggingface_clip_vision" else {}
         own = {"include": self.include, "skip": self.skip or None, "missing": self.missing, "config": self.config}
         words = kind | {word: value for word, value in own.items() if value is not None}
         if base is None:
@@ -128,31 +176,92 @@ def _words_of_clip_vision() -> dict[str, Any]:
 
 class _NoTasks(Strict, strict=True):
     type: Literal["dummy"]
+    model_save_path: _Path = None
+
+
+_Names: TypeAlias = Annotated[
+    list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), Field(min_length=1)
+]
+
+_THEIRS = {"jpeg_compression": "jpeg"}
+"""Corruptions that have another name in FusionBench."""
 
 
 class _Tasks(Strict, strict=True):
     type: Literal["clip_vit_classification"]
-    tasks: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), Field(min_length=1)]
+    tasks: _Names
     clip_model: _Text | None = None
     split: str = "test"
     batch_size: Annotated[int, Field(gt=0)] = 256
+    num_workers: int = 0
+    corruption: _Text | None = None
+    severity: int = 1
+    corrupted_by: SetName = "cifar_c"
+
+    @property
+    def damage(self) -> str | None:
+        """The corruption as an evaluation names it: `jpeg@1`."""
+        if self.corruption in (None, CLEAN):
+            return None
+        assert self.corruption is not None
+        kind, at, severity = self.corruption.partition("@")
+        name = f"{_THEIRS.get(kind, kind)}@{severity if at else self.severity}"
+        return Corruption.parse(name, self.corrupted_by).name
+
+
+class _Harness(Strict, strict=True):
+    type: Literal["lm_eval"]
+    tasks: _Names
+    batch_size: Annotated[int, Field(gt=0)] = 1
+    apply_chat_template: Literal[False] = False
+    include_path: None = None
+    output_path: None = None
+    log_samples: Literal[False] = False
+    verbosity: str | None = None
+
+
+class _SaveWords(Strict, strict=True):
+    """What FusionBench can be told about saving, where it says what happens here in any case."""
+
+    push_to_hub: Literal[False] = False
+    save_tokenizer: Literal[True] = True
+    safe_serialization: Literal[True] = True
+
+
+class _Folders(Strict, strict=True):
+    log_dir: _Path = None
+    output_dir: _Text = "outputs"
 
 
 class _ExperimentConfig(Strict, strict=True):
     method: dict[str, Any]
-    modelpool: _ModelPool
-    taskpool: Annotated[_NoTasks | _Tasks, Field(discriminator="type")]
-    save_report: _Path = None
+    modelpool: Annotated[_ModelPool, BeforeValidator(_model_pool_of)]
+    taskpool: Annotated[
+        Annotated[_NoTasks | _Tasks | _Harness, Field(discriminator="type")], BeforeValidator(_task_pool_of)
+    ]
+    save_report: _Text | Literal[False] | None = None
     merged_model_save_path: _Path = None
+    merged_model_save_kwargs: _SaveWords | None = None
     output: _Path = None
+    path: _Folders = _Folders()
     force: bool = False
     print_config: bool = True
+    print_function_call: bool = True
     dry_run: bool = False
+    fast_dev_run: bool = False
+    corruption: _Text | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     dtype: str | None = None
     device: Annotated[str, Field(pattern=r"^(cpu|cuda(:\d+)?)$")] = "cpu"
     threads: Annotated[int, Field(gt=0)] | None = None
     limit: Annotated[int, Field(gt=0)] | None = None
+
+    def place(self, text: str | None, otherwise: str | None = None) -> Path | None:
+        """A path in which {log_dir} stands for the run's folder; without one `otherwise` does, or there is no path."""
+        folder = self.path.log_dir or otherwise
+        if not text or ("{log_dir}" in text and not folder):
+            return None
+        return Path(text.replace("{log_dir}", folder or ""))
 
 
 def read_experiment(config: Mapping[str, Any]) -> Experiment:
@@ -163,14 +272,18 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
         raise RecipeError(_explain(error)) from None
     pool, words = run.modelpool.read()
     meaning = meaning_of(run.method)
-    if run.output and run.merged_model_save_path:
-        raise RecipeError("`output` and `merged_model_save_path` mean the same; give one of them")
-    if not meaning.merge and not pool.base:
-        raise RecipeError(f"{run.method['name']} needs the pre-trained model; give modelpool.base")
-    out = run.output or run.merged_model_save_path
+    name = run.method["name"]
+    out = _out(run, meaning)
+    if not meaning.merge and not meaning.ensemble and not pool.base:
+        raise RecipeError(f"{name} needs the pre-trained model; give modelpool.base")
     if out and not meaning.merge:
-        raise RecipeError(f"{run.method['name']} merges nothing; there is no model to save in {out!r}")
+        raise RecipeError(f"{name} merges nothing; there is no model to save in {str(out)!r}")
+    if (meaning.merge or meaning.ensemble) and list(pool.models) == [_PRETRAINED]:
+        raise RecipeError(f"modelpool.models: there is no fine-tuned model among them, and {name} needs some")
+    if meaning.ensemble and isinstance(run.taskpool, _NoTasks):
+        raise RecipeError(f"{name} asks several models and makes none: give tasks (taskpool=...)")
     if meaning.merge:
+        words |= {"include": meaning.include} if meaning.include else {}
         words |= {"skip": [*words.get("skip", []), *meaning.skip]} if meaning.skip else {}
         more = {
             "merge": meaning.merge,
@@ -182,15 +295,16 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
         recipe = Recipe.parse({"pool": pool.model_dump(), **words, **more})
         _check_stages(recipe)
     return Experiment(
-        method=run.method["name"],
+        method=name,
         pool=pool,
         recipe=recipe if meaning.merge else None,
-        cosine=meaning.analysis,
+        cosine=_placed(meaning.analysis, run),
+        ensemble=meaning.ensemble,
         evaluation=_evaluation(run, pool),
         learned=meaning.learned,
         save=meaning.save,
-        report=Path(run.save_report) if run.save_report else None,
-        out=Path(out) if out else None,
+        report=None if run.save_report is False else run.place(run.save_report or "{log_dir}/program_report.json"),
+        out=out,
         include=tuple(words.get("include", ())),
         allow_pickle=run.modelpool.allow_pickle,
         force=run.force,
@@ -200,6 +314,28 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
         print_config=run.print_config,
         dry_run=run.dry_run,
     )
+
+
+def _out(run: _ExperimentConfig, meaning: Meaning) -> Path | None:
+    """The folder that gets the model, by whichever of its names; the method's own only where no other is given."""
+    saved = run.taskpool.model_save_path if isinstance(run.taskpool, _NoTasks) else None
+    given = {"output": run.output, "merged_model_save_path": run.merged_model_save_path, "model_save_path": saved}
+    said = {word: text for word, text in given.items() if text}
+    if len(said) > 1:
+        raise RecipeError(f"{' and '.join(f'`{word}`' for word in said)} mean the same; give one of them")
+    text = next(iter(said.values()), meaning.out)
+    if said and run.place(text) is None:
+        raise RecipeError(f"{next(iter(said))}: {{log_dir}} is not known; give path.log_dir")
+    return run.place(text)
+
+
+def _placed(analysis: Cosine | None, run: _ExperimentConfig) -> Cosine | None:
+    if analysis is None:
+        return None
+    csv, picture = (
+        run.place(str(path) if path else None, run.path.output_dir) for path in (analysis.csv, analysis.picture)
+    )
+    return replace(analysis, csv=csv, picture=picture)
 
 
 def _check_stages(recipe: Recipe) -> None:
@@ -227,18 +363,47 @@ def _check_stages(recipe: Recipe) -> None:
 
 def _evaluation(run: _ExperimentConfig, pool: Pool) -> EvaluationPlan | None:
     """The tasks by name, each known to exist."""
-    if isinstance(run.taskpool, _NoTasks):
+    chosen, kind = run.taskpool, run.modelpool.type
+    if isinstance(chosen, _NoTasks):
         return None
+    if kind is not None and kind != _ASKED[chosen.type]:
+        raise RefusedName(
+            f"taskpool: {_SAID[chosen.type]}, and the pool has {_SAID[kind]}; taskpool=dummy merges them without",
+            "kinds of models that Smelt does not evaluate",
+        )
     from smelt.tasks.registry import find_tasks
 
-    chosen = run.taskpool
+    few = chosen.batch_size if run.fast_dev_run and run.limit is None else run.limit
+    if isinstance(chosen, _Harness):
+        tasks = tuple(task if ":" in task else f"lm-eval:{task}" for task in chosen.tasks)
+        plan = EvaluationPlan(tasks, None, "test", chosen.batch_size, few)
+    else:
+        text = _ref(chosen.clip_model) if chosen.clip_model else pool.base
+        plan = EvaluationPlan(tuple(chosen.tasks), text, chosen.split, chosen.batch_size, few, _damage(chosen))
     try:
-        for task in find_tasks(chosen.tasks):
-            task.check_split(chosen.split)
+        for task in find_tasks(list(plan.tasks)):
+            task.check_split(plan.split)
     except SmeltError as error:
         raise type(error)(f"taskpool: {error}") from None
-    text = _ref(chosen.clip_model) if chosen.clip_model else pool.base
-    return EvaluationPlan(tuple(chosen.tasks), text, chosen.split, chosen.batch_size, run.limit)
+    return plan
+
+
+def _damage(tasks: _Tasks) -> str | None:
+    try:
+        return tasks.damage
+    except RecipeError as error:
+        raise RecipeError(f"taskpool.corruption: {error}") from None
+
+
+_ASKED = {"clip_vit_classification": "huggingface_clip_vision", "lm_eval": "causal_lm"}
+_SAID = {
+    "clip_vit_classification": "its tasks are for CLIP models",
+    "lm_eval": "its tasks are for causal language models",
+    "huggingface_clip_vision": "CLIP models",
+    "causal_lm": "causal language models",
+    "seq2seq_lm": "sequence-to-sequence models",
+    "image_classification": "classifiers with heads of their own",
+}
 
 
 def _ref(path: str) -> str:
@@ -275,7 +440,7 @@ def _is_branch(part: str) -> bool:
 
 
 def _branches() -> list[str]:
-    return [get_args(model.model_fields["type"].annotation)[0] for model in (_NoTasks, _Tasks)]
+    return [get_args(model.model_fields["type"].annotation)[0] for model in (_NoTasks, _Tasks, _Harness)]
 
 
 def _fields(path: list[str], fault: Any) -> list[str]:
@@ -283,4 +448,7 @@ def _fields(path: list[str], fault: Any) -> list[str]:
         return list(_ExperimentConfig.model_fields)
     if path[0] == "modelpool":
         return list(_ModelPool.model_fields)
-    return list((_Tasks if "clip_vit_classification" in fault["loc"] else _NoTasks).model_fields)
+    if path[0] in ("path", "merged_model_save_kwargs"):
+        return list((_Folders if path[0] == "path" else _SaveWords).model_fields)
+    branches: dict[str, type[Strict]] = dict(zip(_branches(), (_NoTasks, _Tasks, _Harness), strict=True))
+    return list(next(model for tag, model in branches.items() if tag in fault["loc"]).model_fields)

@@ -53,7 +53,17 @@ class Shard:
         return encode_header(self.tensors, metadata)
 
 
-def lay_out(items: Sequence[Item], shard_size: int) -> list[Shard]:
+class _Placed(Protocol):
+    """A tensor that has a place in a file."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def info(self) -> TensorInfo: ...
+
+
+def lay_out(items: Sequence[_Placed], shard_size: int) -> list[Shard]:
     """Tensors in their order, a new shard where the next would make the last too large."""
     groups: list[dict[str, TensorInfo]] = [{}]
     size = 0

@@ -4,12 +4,19 @@
     wordnet: /data/wordnet              # optional; see wordnet.py for where else it is looked for
     words: [dog, traffic light]         # optional: seeds by word, first noun sense
     ids: [dog.n.01, n02121808]          # optional: seeds by id
+    senses: own                         # or all: every noun sense of a class's names is a node, with its pictures
     hyponyms: all                       # or none: whether everything below the seeds is a node too
     hypernyms: true                     # whether everything above is. Nodes fill up with descendants' pictures
     pictures:                           # <folder>/<wnid>/*.JPEG; the wnids of all folders are seeds, too
       - {folder: /data/imagenet/train, style: photo, source: ImageNet-1k train}
       - {folder: /data/imagenet-sketch, style: sketch, source: ImageNet-Sketch}
       - {folder: /data/imagenetv2, style: photo, source: ImageNet-V2, names: number}    # folders 0, 1, 2, ...
+      - folder: /data/imagenet-a         # where it is not there, it is fetched from the Hugging Face hub
+        style: photo
+        source: ImageNet-A
+        hub: {dataset: clip-benchmark/wds_imagenet-a, split: test, image: jpg, label: cls, classes: imagenet-a}
+    inherit: false                      # whether a node below without pictures takes those of the nodes above it
+    expected: 9055                      # optional: what somebody else counted, told beside what is found
     most: 75                            # own pictures of a node, evenly over the sets that have it
     seed: 0
     empty: leave out                    # or keep: nodes that no picture was found for
@@ -22,7 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,10 +39,13 @@ from smelt.errors import RecipeError
 from smelt.files.schema import Strict, faults_of
 from smelt.files.yaml_reader import read_yaml
 from smelt.hub.graph.graph import MOST, NewNode, SemanticGraph
+from smelt.hub.graph.sample_sets import HubPictures, fetch_pictures
 from smelt.hub.graph.wordnet import NOTICE, Sense, WordNet
+from smelt.hub.location import graph_location
 
 __all__ = ["GraphConfig", "PictureSet", "build_graph"]
 
+_HERE = Path(__file__).parent
 _WNID = re.compile(r"n\d{8}")
 _SUFFIXES = {".jpeg", ".jpg", ".png", ".webp"}
 
@@ -47,6 +57,8 @@ class PictureSet(Strict):
     style: str
     source: str
     names: Literal["wnid", "number"] = "wnid"
+    hub: HubPictures | None = None
+    """Where it is fetched from if the folder is not there."""
 
     def folders(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
@@ -63,8 +75,11 @@ class GraphConfig(Strict):
     wordnet: Path | None = None
     words: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    senses: Literal["own", "all"] = "own"
     hyponyms: Literal["none", "all"] = "none"
     hypernyms: bool = True
+    inherit: bool = False
+    expected: Annotated[int, Field(ge=1)] | None = None
     pictures: Annotated[tuple[PictureSet, ...], Field(min_length=1)]
     most: Annotated[int, Field(ge=1, le=MOST)] = MOST
     seed: int = 0
@@ -72,12 +87,21 @@ class GraphConfig(Strict):
     notice: str = ""
 
     @classmethod
-    def load(cls, path: str | Path) -> GraphConfig:
-        """Read a YAML file, and every fault in it at once."""
-        path = Path(path)
-        if not path.is_file():
-            raise RecipeError(f"{path}: there is no such file")
-        return cls.parse(read_yaml(path, kind=RecipeError), path.parent, str(path))
+    def load(cls, path: str | Path, data: str | Path | None = None) -> GraphConfig:
+        """Read a YAML file, or one that ships with Smelt by its name, and every fault in it at once.
+
+        Folders of pictures are relative to `data`; by default to the file, or for Smelt's own to a folder beside the
+        graphs in the user's data folder.
+        """
+        given = Path(path)
+        if given.is_file():
+            return cls.parse(read_yaml(given, kind=RecipeError), Path(data or given.parent), str(path))
+        shipped = {one.stem: one for one in _HERE.glob("*.yaml") if one.stem != "imagenet-classes"}
+        if str(path) not in shipped:
+            known = f"; by name there are {', '.join(shipped)}" if shipped and not given.suffix else ""
+            raise RecipeError(f"{path}: there is no such file{known}")
+        place = Path(data) if data is not None else graph_location(f"{path}-pictures")
+        return cls.parse(read_yaml(shipped[str(path)]), place, str(path))
 
     @classmethod
     def parse(cls, content: Any, folder: Path = Path(), where: str = "the graph's configuration") -> GraphConfig:
@@ -90,20 +114,39 @@ class GraphConfig(Strict):
         return config.model_copy(update={"pictures": sets, "wordnet": wordnet})
 
 
-def build_graph(config: GraphConfig | Mapping[str, Any] | str | Path) -> SemanticGraph:
-    """The graph that a configuration describes."""
+def build_graph(
+    config: GraphConfig | Mapping[str, Any] | str | Path,
+    *,
+    data: str | Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> SemanticGraph:
+    """The graph that a configuration describes.
+
+    `config` is a YAML file, its content, or the name of one that ships with Smelt (`imagenet-family`). `data` is the
+    folder that folders of pictures are relative to; a set that is not there is fetched where the configuration says
+    from where. `tell` hears what is fetched, and of a count that differs from the one expected.
+    """
     if isinstance(config, str | Path):
-        config = GraphConfig.load(config)
+        config = GraphConfig.load(config, data)
     elif not isinstance(config, GraphConfig):
-        config = GraphConfig.parse(config)
-    if missing := [str(one.folder) for one in config.pictures if not one.folder.is_dir()]:
+        config = GraphConfig.parse(config, Path(data or "."))
+    if missing := [str(one.folder) for one in config.pictures if not one.folder.is_dir() and one.hub is None]:
         raise RecipeError("these folders of pictures are not there: " + ", ".join(missing))
-    wordnet = WordNet.open(config.wordnet)
-    seeds = list(_seeds(config, wordnet))
+    wordnet = WordNet.open(config.wordnet)  # before anything is fetched
+    for one in config.pictures:
+        if not one.folder.is_dir() and one.hub is not None:
+            tell(f"{one.source}: fetching {one.hub.dataset} ({one.hub.split}) from the Hugging Face hub")
+            count = fetch_pictures(one.hub, one.folder, most=config.most, seed=config.seed)
+            tell(f"{one.source}: {count:,} pictures in {one.folder}")
+    seeds = {wordnet.synset(seed).id: {wordnet.synset(seed).wnid} for seed in _seeds(config, wordnet)}
     if not seeds:
         raise RecipeError(f"the graph {config.name!r} has no nodes: no words, no ids, and no folder named by a wnid")
-    senses = wordnet.closure(seeds, hypernyms=config.hypernyms, hyponyms=config.hyponyms)
-    return SemanticGraph.build(config.name, _nodes(config, senses), "\n".join(filter(None, [NOTICE, config.notice])))
+    shown = _all_senses(seeds, wordnet) if config.senses == "all" else seeds
+    senses = wordnet.closure(shown, hypernyms=config.hypernyms, hyponyms=config.hyponyms)
+    nodes = _nodes(config, senses, shown)
+    if config.expected not in (None, len(nodes)):
+        tell(f"{config.name}: {len(nodes):,} nodes; {config.expected:,} were expected")
+    return SemanticGraph.build(config.name, nodes, "\n".join(filter(None, [NOTICE, config.notice])))
 
 
 def _seeds(config: GraphConfig, wordnet: WordNet) -> Iterator[str]:
@@ -117,10 +160,23 @@ def _seeds(config: GraphConfig, wordnet: WordNet) -> Iterator[str]:
     yield from (name for name in sorted(found) if name in wordnet)
 
 
-def _nodes(config: GraphConfig, senses: Sequence[Sense]) -> list[NewNode]:
+def _all_senses(seeds: Mapping[str, set[str]], wordnet: WordNet) -> dict[str, set[str]]:
+    """Every noun sense of the seeds' names, and the wnids of the seeds that are called so: those it shows."""
+    found: dict[str, set[str]] = {}
+    for id, wnids in seeds.items():  # noqa: A001 - senses have ids
+        found.setdefault(id, set()).update(wnids)
+        for name in wordnet.synset(id).names:
+            for sense in wordnet.senses(name):
+                found.setdefault(sense.id, set()).update(wnids)
+    return found
+
+
+def _nodes(config: GraphConfig, senses: Sequence[Sense], shown: Mapping[str, set[str]]) -> list[NewNode]:
     first = config.pictures[0].folders() if config.pictures[0].names == "wnid" else []
     numbers = {wnid: str(number) for number, wnid in enumerate(name for name in first if _WNID.fullmatch(name))}
-    pictures = {sense.id: _chosen(config, sense.wnid, numbers.get(sense.wnid, "")) for sense in senses}
+    pictures = {sense.id: _chosen(config, sorted({sense.wnid, *shown.get(sense.id, ())}), numbers) for sense in senses}
+    if config.inherit:
+        _inherit(pictures, senses, config.most)
     known = _with_pictures(senses, pictures) if config.empty == "leave out" else {sense.id for sense in senses}
     return [
         NewNode(
@@ -150,15 +206,33 @@ def _with_pictures(senses: Sequence[Sense], pictures: Mapping[str, Sequence[Any]
     return known
 
 
-def _chosen(config: GraphConfig, wnid: str, number: str) -> list[tuple[str, str, Path]]:
+def _inherit(pictures: dict[str, list[tuple[str, str, Path]]], senses: Sequence[Sense], most: int) -> None:
+    """Nodes without pictures take some of those above them, evenly, and hand them on to those below."""
+    waiting = [sense for sense in senses if not pictures[sense.id]]
+    while waiting:
+        given: dict[str, list[tuple[str, str, Path]]] = {}
+        for sense in waiting:
+            above = [pictures[parent] for parent in sense.parents if pictures.get(parent)]
+            if above:
+                own = [picture for pile in above for picture in pile[: most // len(above)]]
+                given[sense.id] = list(dict.fromkeys(own))
+        if not given:
+            return
+        pictures |= given
+        waiting = [sense for sense in waiting if sense.id not in given]
+
+
+def _chosen(config: GraphConfig, wnids: Sequence[str], numbers: Mapping[str, str]) -> list[tuple[str, str, Path]]:
     """At most `most` files of a node, one from each set in turn; which ones is a matter of seed, set and name."""
     piles = []
-    for one in config.pictures:
-        files = one.files(wnid) if one.names == "wnid" else one.files(number) if number else []
-        piles.append((one, _shuffled(files, f"{config.seed}\0{one.source}\0{wnid}")))
-    longest = max((len(files) for _, files in piles), default=0)
-    turns = ((one, files[turn]) for turn in range(longest) for one, files in piles if turn < len(files))
-    chosen = [(one.style, f"{one.source} {wnid}/{path.name}", path) for one, path in turns]
+    for wnid in wnids:
+        for one in config.pictures:
+            name = wnid if one.names == "wnid" else numbers.get(wnid, "")
+            files = one.files(name) if name else []
+            piles.append((one, wnid, _shuffled(files, f"{config.seed}\0{one.source}\0{wnid}")))
+    longest = max((len(files) for _, _, files in piles), default=0)
+    turns = ((one, wnid, files[turn]) for turn in range(longest) for one, wnid, files in piles if turn < len(files))
+    chosen = [(one.style, f"{one.source} {wnid}/{path.name}", path) for one, wnid, path in turns]
     return chosen[: config.most]
 
 

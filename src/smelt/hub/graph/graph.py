@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST", "NewNode", "Node", "Picture", "SemanticGraph", "find_graph"]
 
+_BY_NAME = frozenset({"imagenet-family"})
+"""Graphs whose configuration ships with Smelt."""
 MOST = 75
 """Pictures of one node, at most."""
 
@@ -239,9 +241,16 @@ class SemanticGraph:
 
 
 def find_graph(where: str | Path | SemanticGraph) -> SemanticGraph:
-    """`zoo` is the zoo's graph; anything else is a folder."""
+    """`zoo` is the zoo's graph, `imagenet-family` the one that `smelt hub graph` made; anything else is a folder."""
     if isinstance(where, SemanticGraph):
         return where
+    if str(where) in _BY_NAME and not Path(where).is_dir():
+        from smelt.hub.location import graph_location
+
+        place = graph_location(str(where))
+        if not place.is_dir():
+            raise RecipeError(f"the graph {where} is not at {place} yet; make it once: `smelt hub graph {where}`")
+        return SemanticGraph.load(place)
     if str(where) != "zoo":
         return SemanticGraph.load(where)
     try:

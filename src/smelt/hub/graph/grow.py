@@ -34,7 +34,10 @@ def grown(
     """The nodes and pictures of the larger graph, and a shelf with all of its pictures."""
     gallery = _Gallery(pictures, shelf)
     with ThreadPoolExecutor(os.cpu_count() or 1, "smelt-graph") as pool:
-        hashes = pool.map(_hash, [(node.id, *picture) for node in new for picture in node.pictures])
+        every = [(node.id, *picture) for node in new for picture in node.pictures]
+        files = {content: one for one in every if isinstance(content := one[3], Path)}  # nodes share some
+        known = dict(zip(files, pool.map(_hash, files.values()), strict=True))
+        hashes = (known[one[3]] if isinstance(one[3], Path) else _hash(one) for one in every)
         added = [
             Node(
                 node.id,

@@ -85,6 +85,13 @@ class WordNet:
             kinds = [one for one in found if not one.instance_hypernyms()]
             return self._sense((kinds or found)[0]) if found else None
 
+    def senses(self, word: str) -> tuple[Sense, ...]:
+        """Every meaning of a word or a few words as a noun, the most common first."""
+        with _LOCK:
+            return tuple(
+                map(self._sense, self._reader.synsets("_".join(word.split()).lower(), "n") if word.split() else [])
+            )
+
     def gloss(self, word: str) -> str | None:
         """The definition of the first sense of a noun."""
         sense = self.first_sense(word)

@@ -40,22 +40,48 @@ class Words:
     """Whose token it came with; empty for whoever adds it on the machine itself."""
 
 
-def add_model(store: HubStore, graph: SemanticGraph, ref: str, words: Words, *, limit: int = LARGEST) -> ModelRow:
-    """One more model, whole and sound, or none. Of the zoo's models only the name is kept, others are copied."""
-    name = check_name(words.name or ref_name(ref))
+def add_model(
+    store: HubStore,
+    graph: SemanticGraph,
+    ref: str,
+    words: Words,
+    *,
+    limit: int = LARGEST,
+    allow_pickle: bool = False,
+) -> ModelRow:
+    """One more model, whole and sound, or none. Of the zoo's models only the name is kept, others are copied.
+
+    `allow_pickle` is for `open_clip:` alone, which then makes safetensors of a pickle; the hub itself keeps none.
+    """
+    name = check_name(words.name or _name(ref))
     if store.has_model(name):
         raise name_taken(name)
     if ref.startswith("zoo:"):
         row = _by_reference(ref, name, words, graph)
         store.add_model(row, None)
         return row
-    return _copied(store, ref, name, words, graph, limit)
+    folder, links = _folder(ref, allow_pickle)
+    return _copied(store, ref, folder, links, name, words, graph, limit)
 
 
-def _copied(store: HubStore, ref: str, name: str, words: Words, graph: SemanticGraph, limit: int) -> ModelRow:
+def _name(ref: str) -> str:
+    """`RN50.openai` for open_clip's words; the last part of any other reference."""
+    word, _, rest = ref.partition(":")
+    return rest.replace("/", ".") if word == "open_clip" else ref_name(ref)
+
+
+def _copied(
+    store: HubStore,
+    ref: str,
+    folder: Path,
+    links: bool,
+    name: str,
+    words: Words,
+    graph: SemanticGraph,
+    limit: int,
+) -> ModelRow:
     from smelt.hub.store.schema import FileRow
 
-    folder, links = _folder(ref)
     with store.staging() as staged:  # as deep in the hub's folder as its place in models/, so a pack finds its base
         sizes = read_in(folder, staged, limit=limit, links=links)
         base = _settle_base(store, staged) or ""
@@ -100,7 +126,7 @@ def _row(name: str, ref: str, facts: Facts, words: Words, size: int, base: str, 
     )
 
 
-def _folder(ref: str) -> tuple[Path, bool]:
+def _folder(ref: str, allow_pickle: bool) -> tuple[Path, bool]:
     """The folder to copy from, and whether it is a download, whose files are links."""
     path = local_path(ref)
     if path is not None:
@@ -111,9 +137,13 @@ def _folder(ref: str) -> tuple[Path, bool]:
         from smelt.models.download import download
 
         return download(ref.removeprefix("hf:")), True
+    if ref.startswith("open_clip:"):
+        from smelt.models.families.open_clip.reference import open_clip_folder
+
+        return open_clip_folder(ref.removeprefix("open_clip:"), allow_pickle=allow_pickle), True
     if "+" in ref:
         raise RecipeError(f"{ref}: an adapter over a base is two models; merge them into one folder first")
-    raise RecipeError(f"there is no model at {ref!r} (a folder, zoo:NAME or hf:ORG/NAME)")
+    raise RecipeError(f"there is no model at {ref!r} (a folder, zoo:NAME, hf:ORG/NAME or open_clip:ARCHITECTURE/TAG)")
 
 
 def _settle_base(store: HubStore, staged: Path) -> str | None:

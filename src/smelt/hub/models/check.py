@@ -53,14 +53,18 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecipeError(f"the model does not load ({type(error).__name__}: {reason})") from error
     config: Mapping[str, Any] = getattr(model, "config", {})
-    with closing(open_ref(ref)) as source:
-        parameters = sum(info.count for info in source.tensors.values())
+    family = _family(model)
+    if family == "open_clip":  # beside its weights may lie others
+        parameters = sum(tensor.numel() for tensor in model.model.parameters())
+    else:
+        with closing(open_ref(ref)) as source:
+            parameters = sum(info.count for info in source.tensors.values())
     card = folder / "README.md"
     licence = _LICENCE.search(read_text(card)) if card.is_file() else None
     return Facts(
         identity_of(model),
-        "clip",
-        _architecture(config),
+        family,
+        _open_clip_architecture(config) if family == "open_clip" else _architecture(config),
         parameters,
         preprocess_words(model.preprocess),
         first_sentence(card),
@@ -96,6 +100,23 @@ def _try(model: Classifier, graph: SemanticGraph) -> None:
     for what, values in (("text", head), ("picture", seen)):
         if not bool(torch.isfinite(values).all()):
             raise NumericalError(f"the model's {what} features are NaN or infinite; its weights are not sound")
+
+
+def _family(model: Classifier) -> str:
+    from smelt.models.families.family import families
+
+    found = (name for name, one in families.items() if one.loaded_type and isinstance(model, one.loaded_type))
+    return next(found, "clip")
+
+
+def _open_clip_architecture(config: Mapping[str, Any]) -> str:
+    """`open_clip convnext_base, 256 px`"""
+    vision = config["vision_cfg"]
+    tower = vision.get("timm_model_name") or ("ResNet" if isinstance(vision.get("layers"), list) else "ViT")
+    kind = "CoCa " if "multimodal_cfg" in config else ""
+    text = config["text_cfg"].get("hf_model_name")
+    parts = [f"open_clip {kind}{tower}", f"{vision['image_size']} px" if "image_size" in vision else "", text or ""]
+    return ", ".join(part for part in parts if part)
 
 
 def _architecture(config: Mapping[str, Any]) -> str:

@@ -31,10 +31,12 @@ TEXTS = (
     "config.json", "generation_config.json", "model.safetensors.index.json", "manifest.json", "delta.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
-    "chat_template.json", "chat_template.jinja", "open_clip_config.json", "README.md", "LICENSE", "LICENSE.txt",
-    "LICENSE.md", "NOTICE", "NOTICE.txt", "NOTICE.md", "recipe.yaml",
+    "chat_template.json", "chat_template.jinja", "open_clip_config.json", "text_config.json", "README.md",
+    "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE", "NOTICE.txt", "NOTICE.md", "recipe.yaml",
 )  # fmt: skip
 """The files beside the weights that a model may have; this list holds for folders, downloads and submissions alike."""
+_CONFIGS = ("config.json", "open_clip_config.json")
+"""A model says what it is in one of these."""
 _UNSEEN = frozenset({".gitattributes", ".gitignore", ".DS_Store", ".cache", ".huggingface"})
 """What tools leave in a folder; no part of a model, so it stays where it is."""
 
@@ -56,8 +58,8 @@ def listed(folder: Path, *, links: bool = False) -> list[Path]:
             found.append(path)
     if not faults and not any(_is_weights(path.name) for path in found):
         faults.append(f"there are no weights ({WEIGHTS})")
-    if not faults and not any(path.name == "config.json" for path in found):
-        faults.append("there is no config.json")
+    if not faults and not any(path.name in _CONFIGS for path in found):
+        faults.append(f"there is no {' and no '.join(_CONFIGS)}")
     if len(found) > _MOST_FILES:
         faults.append(f"there are {len(found)} files; {_MOST_FILES} are the most")
     if faults:

@@ -1,7 +1,7 @@
 """The hub of the paper as a configuration: its models, data sets and published numbers. Nothing is downloaded here.
 
     models.yaml   the 49 models of open_clip (Table 6)         tasks.yaml    5 sample and 17 target sets (Table 5)
-    words.yaml    names of classes                             tables.yaml   accuracies as printed (Tables 1 to 4)
+    words.yaml    names of classes                             tables.yaml   averages as printed (Tables 3 and 4)
 
 Tan et al. 2025, Model Label Learning. Where weights and pictures can be had, `refs()` and `tasks()` say what to fetch.
 """

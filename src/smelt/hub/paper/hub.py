@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,11 +16,9 @@ from smelt.hub.selection.select import TaskWords
 if TYPE_CHECKING:
     from smelt.tasks.pictures.task import PictureTask
 
-__all__ = ["PaperHub", "PaperModel", "PaperScores", "PaperTask", "paper_hub"]
+__all__ = ["PaperHub", "PaperModel", "PaperTask", "paper_hub"]
 
 _HERE = Path(__file__).parent
-_VIT = re.compile(r"^ViT-(B|L|H|g|bigG)-\d+(-plus)?(-\d+)?(-quickgelu)?$")
-"""Vision transformers with CLIP's own text model: what transformers' CLIPModel has room for."""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -47,18 +44,8 @@ class PaperModel(Strict):
 
     @property
     def ref(self) -> str:
-        """How a recipe names its weights."""
-        return f"hf:{self.transformers or self.open_clip}"
-
-    @property
-    def fits(self) -> bool:
-        """Whether Smelt's CLIP family has room for the architecture; residual networks, EVA and CoCa it has not."""
-        return _VIT.match(self.architecture) is not None
-
-    @property
-    def readable(self) -> bool:
-        """Whether it can be added to a hub as it is: it fits, and a repository has it in transformers' format."""
-        return self.fits and self.transformers is not None
+        """How a recipe names it: open_clip computes it, from the repository that it takes the weights from."""
+        return f"open_clip:{self.architecture}/{self.tag}"
 
 
 class PaperTask(Strict):
@@ -93,31 +80,13 @@ class PaperTask(Strict):
             return TaskWords(self.classes, self.domain, self.task)
         return TaskWords(self.classes, self.code_domain or self.domain, self.code_task or self.task)
 
-    def as_task(self, root: str | Path) -> PictureTask:
-        """A task that `smelt.evaluate` takes: on the pictures of the public task, else of `root`/name/split/class."""
-        from smelt.tasks.pictures.task import PictureTask
+    def as_task(self) -> PictureTask:
+        """The public task with the paper's prompt, `a photo of {}`; its classes have the names of the public task."""
         from smelt.tasks.registry import picture_task
 
-        content: dict[str, Any] = {
-            "name": f"mll-{self.name}",
-            "title": f"{self.title} as in Model Label Learning",
-            "classes": list(self.classes),
-            "templates": ["a photo of {}"],
-            "data": picture_task(self.task_name).data if self.task_name else {"folder": self.name},
-        }
-        return PictureTask.parse(content, folder=Path(root), where=self.name)
-
-
-class PaperScores(Strict):
-    """One line of a table: accuracies in the order of the targets, and the average that was printed beside them."""
-
-    printed: Share
-    accuracies: tuple[Share, ...]
-
-    @property
-    def average(self) -> float:
-        """What the accuracies' mean is."""
-        return sum(self.accuracies) / len(self.accuracies)
+        if self.task_name is None:
+            raise RecipeError(f"{self.name} is a sample set, of which graphs are built; it is no task")
+        return picture_task(self.task_name).model_copy(update={"templates": ("a photo of {}",)})
 
 
 class PaperCost(Strict):
@@ -133,8 +102,6 @@ class PaperHub(Strict):
     models: tuple[PaperModel, ...]
     samples: tuple[PaperTask, ...]
     targets: tuple[PaperTask, ...]
-    zero_shot: dict[int, dict[Literal["inb", "modelgpt", "mll"], PaperScores]]
-    """By k and method."""
     alpha: dict[float, Share]
     models_per_class: dict[int, PaperCost]
 
@@ -151,10 +118,6 @@ class PaperHub(Strict):
         for task in self.targets:
             if len(set(task.classes)) != task.count:
                 raise ValueError(f"{task.name} has {task.count} classes but {len(set(task.classes))} names")
-        for k, rows in self.zero_shot.items():
-            for method, row in rows.items():
-                if len(row.accuracies) != len(self.targets):
-                    raise ValueError(f"{method} at k = {k} has {len(row.accuracies)} accuracies")
         return self
 
     def model(self, name: str) -> PaperModel:
@@ -171,19 +134,13 @@ class PaperHub(Strict):
             raise RecipeError(unknown("target in the paper's hub", name, found))
         return found[name]
 
-    def refs(self, *, only: Literal["all", "fits", "readable"] = "all") -> dict[str, str]:
-        """{name: reference} of the models: all 49, those that Smelt's CLIP family has room for, or the readable ones.
+    def refs(self) -> dict[str, str]:
+        """{name: reference} of the models, in the order of Table 6."""
+        return {model.name: model.ref for model in self.models}
 
-        Readable are OpenAI's and MetaCLIP's vision transformers, which are known in transformers' format. The others
-        that fit (LAION's, DataComp's, CommonPool's, DFN's) lie in open_clip's: its weights merge, but a hub wants
-        config.json, tokenizer and processor beside them. Convert those to a CLIPModel's folder first, then
-        `smelt hub add` it.
-        """
-        return {model.name: model.ref for model in self.models if only == "all" or getattr(model, only)}
-
-    def tasks(self, root: str | Path) -> list[PictureTask]:
-        """The targets as tasks; pictures that no public task has are looked for in folders of `root`."""
-        return [task.as_task(root) for task in self.targets]
+    def tasks(self) -> list[PictureTask]:
+        """The targets as tasks, in the order of the paper's tables."""
+        return [task.as_task() for task in self.targets]
 
 
 @functools.cache

@@ -121,7 +121,9 @@ class Family:
 
 families: Registry[Family] = Registry(
     "smelt.families",
-    own=lambda: {name: f"smelt.models.families.{name}.family" for name in ("causal_lm", "clip", "image_text")},
+    own=lambda: {
+        name: f"smelt.models.families.{name}.family" for name in ("causal_lm", "clip", "image_text", "open_clip")
+    },
     home=lambda family: type(family).__module__,
 )
 """Every registered family by name, the most general first."""

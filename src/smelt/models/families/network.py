@@ -8,7 +8,8 @@ A family offers its models in this form; what measures or learns from them never
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from smelt.errors import RecipeError
@@ -16,7 +17,20 @@ from smelt.errors import RecipeError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Divided", "Encoder", "ModuleNetwork", "Network", "Replicable", "TokenNetwork", "network_of", "sharing_copy"]
+    from smelt.models.families.causal_lm.block_calls import BlockCall, WeightsOf
+
+__all__ = [
+    "Blockwise",
+    "Divided",
+    "Encoder",
+    "LiveWeights",
+    "ModuleNetwork",
+    "Network",
+    "Replicable",
+    "TokenNetwork",
+    "network_of",
+    "sharing_copy",
+]
 
 
 class Network(Protocol):
@@ -78,6 +92,43 @@ class TokenNetwork(Protocol):
     @property
     def vocabulary(self) -> int:
         """The number of tokens that a score is given to."""
+
+
+@runtime_checkable
+class Blockwise(Protocol):
+    """A network of blocks, each of which can be differentiated on its own, with weights made for it alone."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The whole model."""
+
+    @property
+    def blocks(self) -> Mapping[str, tuple[str, ...]]:
+        """The blocks in their order, and the weights of each by their whole names; none where they share weights."""
+
+    def cut(self, weights_of: WeightsOf) -> AbstractContextManager[list[BlockCall]]:
+        """Passes within are cut at the blocks, which compute with `weights_of(block)`; the calls come in order."""
+
+    def narrowed(self) -> AbstractContextManager[None]:
+        """Within, the blocks' own weights take half the room where they lose nothing by it."""
+
+
+class LiveWeights(Mapping[str, "Tensor"]):
+    """Weights of a network in fp32, each taken from it when it is asked for: a table of them holds no copy."""
+
+    def __init__(self, module: nn.Module, keys: Sequence[str]):
+        self._module, self._keys = module, tuple(keys)
+
+    def __getitem__(self, key: str) -> Tensor:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._module.get_parameter(key).detach().float()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 class ModuleNetwork:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Preprocess"]
 
 _BICUBIC = 3
+_PADS = "LlavaImageProcessor"
+"""The processor whose `do_pad` means a square; that of others means other things."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Preprocess:
     rescale: float
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    pad: bool = False
+    """Whether a picture is made a square first, with borders of the mean colour, as LLaVA 1.5 does."""
 
     @classmethod
     def load(cls, folder: Path) -> Preprocess | None:
@@ -62,6 +66,7 @@ class Preprocess:
                 rescale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
                 mean=tuple(map(float, config["image_mean"])) if normalise else (0.0, 0.0, 0.0),
                 std=tuple(map(float, config["image_std"])) if normalise else (1.0, 1.0, 1.0),
+                pad=bool(config.get("do_pad", False)) and str(config.get("image_processor_type")).startswith(_PADS),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFile(f"{where}: does not describe a CLIP image processor ({error!r})") from None
@@ -85,6 +90,8 @@ class Preprocess:
         """Resize and crop pictures [height, width, 3] of any sizes; one array comes back."""
         import numpy as np
 
+        if self.pad:
+            pictures = [_square_picture(picture, self.mean) for picture in pictures]
         if all(self.keeps(*picture.shape[:2]) for picture in pictures):
             return np.ascontiguousarray(np.stack(pictures))
         done = self._processor(images=list(pictures), return_tensors="np", input_data_format="channels_last")
@@ -118,6 +125,18 @@ class Preprocess:
             do_normalize=False,
             do_convert_rgb=True,
         )
+
+
+def _square_picture(picture: NDArray[np.uint8], mean: Sequence[float]) -> NDArray[np.uint8]:
+    """A picture [height, width, 3] in the middle of a square of the mean colour."""
+    import numpy as np
+
+    height, width = picture.shape[:2]
+    side = max(height, width)
+    whole = np.full((side, side, 3), [int(255 * one) for one in mean], dtype=np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    whole[top : top + height, left : left + width] = picture
+    return whole
 
 
 def _side(size: Any) -> tuple[int, int] | int:

@@ -36,10 +36,14 @@ class Ask(Strict):
         """Every task once, in order, as it is found."""
         return list(dict.fromkeys(self.places.get(task, task) for task, _ in self.cells))
 
-    def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
-        """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
+    def put_to(self, model: Any, text_from: str | None = None, **about: Any) -> tuple[list[Row], float]:
+        """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions.
+
+        `text_from` has what the model lacks, where it is a picture tower alone.
+        """
         began = time.perf_counter()
-        loaded = load(model, "classifier", device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)
+        where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "allow_pickle": self.allow_pickle}
+        loaded = load(model, "classifier", text_from=text_from, **where)
         rows: list[Row] = []
         for corruption in dict.fromkeys(corruption for _, corruption in self.cells):
             tasks = [self.places.get(task, task) for task, damage in self.cells if damage == corruption]

@@ -105,7 +105,7 @@ class ClipPlan(SuitePlan):
         jobs: dict[str, Job] = {}
         for part in self.parts:
             for name, entry in self.entries.items():
-                if entry.merge is None or entry.for_task is not None:
+                if entry.merge is None or entry.for_task is not None or entry.adapt == "each_corruption":
                     continue
                 recipe = self.suite.recipe(entry, part=part)
                 if not self.state.missing(self._cells(name, "published", recipe.hash, part)):
@@ -130,7 +130,7 @@ class ClipPlan(SuitePlan):
     def _experts(self) -> Iterator[Step]:
         for name, ref in self.experts.items():
             tasks = self.tasks if self.suite.experts == "every_task" else [name]
-            yield self._reference(f"expert-{name}", f"Expert: {name}", ref, tasks)
+            yield self._reference(f"expert-{name}", f"Expert: {name}", ref, tasks, self.suite.text_from)
 
     def _merges(self) -> Iterator[Step]:
         for part in self.parts:
@@ -171,18 +171,35 @@ class ClipPlan(SuitePlan):
         own = self.suite.experts == "own_task"
         return {name: ref for name, ref in self.suite.pool.models.items() if not own or name in self.tasks}
 
-    def _reference(self, name: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
+    def _reference(self, name: str, label: str, ref: str, tasks: Sequence[str], text_from: str | None = None) -> Step:
         cells = [cell for cell in self._cells(name, "reference", None) if cell.task in tasks]
         missing = self.state.missing(cells)
         command = ["smelt", "eval", ref, "--tasks", ",".join(_tasks(missing)), *self._how()]
+        command += ["--text-from", text_from] if text_from else []
         about = {"entry": name, "label": label, "variant": "reference", "command": shlex.join(command)}
-        return Step(label, cells, self._job("reference", label, missing, about=about, ref=ref) if missing else None)
+        words: dict[str, Any] = {"ref": ref, **({"text_from": text_from} if text_from else {})}
+        return Step(label, cells, self._job("reference", label, missing, about=about, **words) if missing else None)
 
     def _published(self, name: str, entry: ClipEntry, part: str | None) -> Step:
-        recipe = self.suite.recipe(entry, part=part)
-        cells = self._cells(name, "published", recipe.hash, part)
-        job = self._made(name, entry, {_file(name, part): (recipe, cells)}, "published", part)
-        return Step(_label(entry.label, part), cells, job)
+        if entry.adapt == "each_corruption":
+            models = self._adapted_models(name, entry, part)
+        else:
+            recipe = self.suite.recipe(entry, part=part)
+            models = {_file(name, part): (recipe, self._cells(name, "published", recipe.hash, part))}
+        job = self._made(name, entry, models, "published", part)
+        return Step(_label(entry.label, part), [cell for _, own in models.values() for cell in own], job)
+
+    def _adapted_models(
+        self, name: str, entry: ClipEntry, part: str | None
+    ) -> dict[str, tuple[Recipe, list[ExpectedRow]]]:
+        """One for clean pictures and one for each corruption: made with pictures so damaged, and asked about such."""
+        found = {}
+        for damage in [None, *(self.suite.corruptions.names if self.suite.corruptions else [])]:
+            recipe = self.suite.recipe(entry, part=part, corruption=damage)
+            cells = self._cells(name, "published", recipe.hash, part)
+            file = _file(name, part) + (f"-{damage.replace('@', '-')}" if damage else "")
+            found[file] = (recipe, [cell for cell in cells if cell.corruption == damage])
+        return found
 
     def _task_models(self, name: str, entry: ClipEntry, part: str | None) -> Step:
         """One model per task, each asked about its own: a reference, since the task must be known."""

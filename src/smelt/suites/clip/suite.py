@@ -11,7 +11,7 @@ from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
-from smelt.tasks.corruptions.corruption import Corruption
+from smelt.tasks.corruptions.corruption import STORED, Corruption
 from smelt.tasks.corruptions.parameters import CorruptionKind, SetName
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class ClipEntry(Strict):
     """Whether its scale, if it has one, is tuned too."""
     for_task: str | None = None
     """The parameter, as `stage.parameter`, that names the task a model is made for: one model per task."""
+    adapt: Literal["once", "each_corruption"] = "once"
+    """Where it looks at data and the test pictures are damaged: one model, or one for each corruption, made with it."""
     note: str = ""
 
     @field_validator("for_task")
@@ -46,6 +48,8 @@ class ClipEntry(Strict):
     def _is_one_thing(self) -> ClipEntry:
         if (self.merge is None) == (self.ensemble is None):
             raise ValueError("an entry has either `merge` or `ensemble`")
+        if self.adapt == "each_corruption" and self.data is None:
+            raise ValueError("adapt: an entry without `data` looks at no pictures; leave it out")
         return self
 
 
@@ -55,10 +59,21 @@ class Corruptions(Strict):
     kinds: Annotated[list[CorruptionKind], Field(min_length=1)]
     severities: Annotated[list[int], Field(min_length=1)] = [1, 2, 3, 4, 5]
     parameters: SetName = "cifar_c"
+    stored: bool = False
+    """Whether the data sets hold the damaged pictures, in the place of `severities`."""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Corruptions:
+        idle = self.model_fields_set & {"severities", "parameters"}
+        if self.stored and idle:
+            raise ValueError(f"stored pictures are as they are; leave {' and '.join(sorted(idle))} out")
+        return self
 
     @property
     def names(self) -> list[str]:
         """`motion_blur@3` and so on, in order, as rows call them."""
+        if self.stored:
+            return [Corruption(kind, STORED).name for kind in self.kinds]
         return [Corruption(kind, severity, self.parameters).name for kind in self.kinds for severity in self.severities]
 
 
@@ -80,6 +95,12 @@ class ClipSuite(BaseSuite):
     """What the pool's models are asked before they are merged: every task, or the one that each is named after."""
     include: list[str] = []
     """Patterns of the tensors that are merged; the others stay the base's."""
+    missing: Literal["refuse", "base"] = "refuse"
+    """What merges take in the place of a tensor that a model lacks."""
+    config: str | None = None
+    """Whose config the merged models have, where configs differ: `base`, or a model's name."""
+    text_from: str | None = None
+    """Where the pool's models are picture towers alone, the model that has the rest."""
     allow_pickle: bool = False
     scales: list[float] = []
     """The scales that are tried on `val`."""
@@ -98,6 +119,8 @@ class ClipSuite(BaseSuite):
         """What the suite refers to within itself has to be there."""
         for name, entry in self.entries.items():
             stages = [call.name for call in entry.merge or ()]
+            if entry.adapt == "each_corruption" and self.corruptions is None:
+                raise ValueError(f"entries.{name}.adapt: the suite has no corruptions")
             if entry.for_task is not None and entry.for_task.split(".")[0] not in stages:
                 raise ValueError(f"entries.{name}.for_task: {entry.for_task.split('.')[0]!r} is not among its stages")
         for path in self.paths:
@@ -134,8 +157,14 @@ class ClipSuite(BaseSuite):
         known = self.pool.models
         return {name: ref for name, ref in known.items() if part is None or name in self.parts[part]}
 
-    def recipe(self, entry: ClipEntry, *, task: str | None = None, part: str | None = None) -> Recipe:
-        """The recipe of an entry; `task` is the one its model is made for, where there is one model per task."""
+    def recipe(
+        self, entry: ClipEntry, *, task: str | None = None, part: str | None = None, corruption: str | None = None
+    ) -> Recipe:
+        """The recipe of an entry.
+
+        `task` is the one its model is made for, where there is one model per task, and `corruption` the damage of the
+        pictures that it looks at.
+        """
         if entry.merge is None:
             raise ValueError(f"{entry.label} is an ensemble and has no recipe")
         merge = entry.merge
@@ -147,4 +176,5 @@ class ClipSuite(BaseSuite):
                 else call
                 for call in merge
             ]
-        return self.recipe_of(Pool(base=self.pool.base, models=self.models(part)), merge, entry.data)
+        data = entry.data and entry.data.model_copy(update={"corruption": corruption or entry.data.corruption})
+        return self.recipe_of(Pool(base=self.pool.base, models=self.models(part)), merge, data)

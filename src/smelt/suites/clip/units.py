@@ -24,9 +24,11 @@ from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
 __all__ = ["curve", "ensembled", "line", "made", "measured", "reference"]
 
 
-def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> UnitResult:
-    """A model as it is."""
-    rows, _ = Ask(**ask).put_to(ref, **about)
+def reference(
+    *, ref: str, text_from: str | None = None, ask: Mapping[str, Any], about: Mapping[str, Any]
+) -> UnitResult:
+    """A model as it is, with the text tower of another where it has none."""
+    rows, _ = Ask(**ask).put_to(ref, text_from, **about)
     return unit_result(rows)
 
 

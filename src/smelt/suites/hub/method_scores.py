@@ -18,7 +18,7 @@ from smelt.errors import RecipeError
 from smelt.hub.graph.graph import SemanticGraph, find_graph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import Label, NodeText
-from smelt.hub.matching.captions import TemplateCaptions
+from smelt.hub.matching.captions import Captioner, TemplateCaptions, find_captioner
 from smelt.hub.matching.matching import Matching, task_words
 from smelt.hub.selection.baselines import graph_accuracies
 from smelt.hub.selection.lovm import Linear, TaskTexts, task_texts
@@ -55,7 +55,7 @@ class WorkingHub:
     """Models, graph and tasks of one suite.
 
     Made from plain words: models {name: ref}, known {name: [hash, preparation]}, tasks {name: {domain, task}}, graph,
-    embedder, nodes, scale, seed, limit, device and threads.
+    embedder, captions, endpoint, templates, listed, nodes, scale, seed, limit, device, threads and allow_pickle.
     """
 
     def __init__(self, words: Mapping[str, Any]):
@@ -68,11 +68,12 @@ class WorkingHub:
                 device=words["device"],
                 threads=words["threads"],
                 known=Identity(*known[name]) if name in known else None,
+                allow_pickle=bool(words.get("allow_pickle")),
             )
             for name, ref in words["models"].items()
         }
         self.names = list(self.members)
-        self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in words["tasks"]}
+        self.tasks = {name: _with_templates(picture_task(name), words.get("templates")) for name in words["tasks"]}
         self._task_scores: dict[str, TaskScores] = {}
         self._single: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, TaskTexts] = {}
@@ -104,12 +105,23 @@ class WorkingHub:
 
     @cached_property
     def matching(self) -> Matching:
-        return Matching(self.words["embedder"], {})
+        name = self.words["embedder"]
+        return Matching(name, self._endpoint if name.startswith("endpoint:") else {})
 
     @cached_property
-    def captions(self) -> TemplateCaptions:
+    def captions(self) -> Captioner:
+        """Who describes the classes."""
+        name = self.words.get("captions") or "template"
+        return self.glosses if name == "template" else find_captioner(name, **self._endpoint)
+
+    @cached_property
+    def glosses(self) -> TemplateCaptions:
         """By template and the graph alone, so that numbers do not depend on a WordNet that may be installed."""
         return TemplateCaptions(self.graph, lookup=lambda word: None)
+
+    @property
+    def _endpoint(self) -> dict[str, Any]:
+        return {word: value for word, value in (self.words.get("endpoint") or {}).items() if value is not None}
 
     def true_classes(self, task: str) -> NDArray[np.int64]:
         """The classes of a task's test pictures."""
@@ -143,9 +155,16 @@ class WorkingHub:
         elif method.by == "text":
             return lambda there: self._constant(self.predicted(task, there, method.text), task)
         else:
-            values = self.accuracy(task) if method.by == "oracle" else self.on_graph(method.text)
-            found = self._constant(values, task)
+            found = self._constant(self._values(method, task), task)
         return lambda there: np.asarray(found[there])
+
+    def _values(self, method: Method, task: str) -> NDArray[np.float64]:
+        """One number of every model, by which it is chosen for all classes alike."""
+        if method.by == "oracle":
+            return self.accuracy(task)
+        if method.by == "listed":
+            return np.array([self.words["listed"][name] for name in self.names])
+        return self.on_graph(method.text)
 
     def overall(self, method: Method, task: str) -> NDArray[np.float64]:
         """The order that a method gives the models on a whole task, as numbers: the higher the better."""
@@ -191,7 +210,7 @@ class WorkingHub:
         known = self.tasks[task]
         if task not in self._texts:
             told = self.words["tasks"][task]
-            self._texts[task] = task_texts(known.classes, self.captions.gloss, domain=told["domain"], task=told["task"])
+            self._texts[task] = task_texts(known.classes, self.glosses.gloss, domain=told["domain"], task=told["task"])
         return self.members[model].text_scores(known, self._texts[task], self.graph, self.words["seed"])
 
     def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
@@ -216,3 +235,8 @@ class WorkingHub:
     def _constant(self, values: NDArray[np.float64], task: str) -> NDArray[np.float64]:
         """One number for each model, the same for all classes."""
         return np.repeat(values[:, None], len(self.tasks[task].classes), axis=1)
+
+
+def _with_templates(task: PictureTask, templates: list[str] | None) -> PictureTask:
+    """A task with other prompts for its classes."""
+    return task if templates is None else task.model_copy(update={"templates": tuple(templates)})

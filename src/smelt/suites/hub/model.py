@@ -50,19 +50,31 @@ class HubModel:
     """A model of the hub by its reference. `known` is what its identity was found to be, so that it is not loaded."""
 
     def __init__(
-        self, name: str, ref: str, *, device: str = "cpu", threads: int | None = None, known: Identity | None = None
+        self,
+        name: str,
+        ref: str,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        known: Identity | None = None,
+        allow_pickle: bool = False,
     ):
         self.name, self.ref, self.device, self._threads, self._known = name, ref, device, threads, known
+        self._allow_pickle = allow_pickle
 
     @cached_property
     def classifier(self) -> Any:
         """The model, loaded. It needs features of its own: cosines are what answers are made of."""
         from smelt.models.families.load import load
 
-        loaded = load(self.ref, "classifier", device=self.device)
+        loaded = load(self.ref, "classifier", device=self.device, allow_pickle=self._allow_pickle)
         if not hasattr(loaded, "features"):
             raise RecipeError(f"{self.name}: gives scores only, no cosines; a hub suite needs models with features")
         return loaded
+
+    def release(self) -> None:
+        """Let go of the loaded model: a hub of dozens would not fit into memory."""
+        self.__dict__.pop("classifier", None)
 
     def identity(self, graph: SemanticGraph) -> Identity:
         """What its numbers are known by."""
@@ -120,7 +132,8 @@ class HubModel:
         from smelt.models.families.clip.head_cache import remembered
 
         shape = (len(true_classes(task, limit)), len(task.classes))
-        words = [_ANSWERS, self.identity(graph), task.fingerprint(), limit, self.device.split(":")[0]]
+        asked = [task.fingerprint(), list(task.templates), limit]
+        words = [_ANSWERS, self.identity(graph), *asked, self.device.split(":")[0]]
         found: NDArray[np.float32] = remembered(
             f"answers-{digest(words)}", shape, lambda: self._ask(task, limit)
         ).numpy()

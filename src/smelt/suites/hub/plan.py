@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, SmeltError
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
 from smelt.runs.fingerprint import model_fingerprints
@@ -46,10 +46,17 @@ class HubPlan(SuitePlan):
         if len(self.tasks) < 2:
             raise RecipeError(f"tasks: {suite.name} averages over tasks and learns from the others; name at least two")
         self.models = suite.references()
+        self.left_out: dict[str, str] = {}
+        prints = self._fingerprints(options)
         self.hub = {
             "models": self.models,
             "graph": suite.graph,
             "embedder": suite.embedder,
+            "captions": suite.captions,
+            "endpoint": suite.endpoint.model_dump() if suite.endpoint else None,
+            "templates": suite.templates,
+            "listed": suite.listed_numbers(),
+            "allow_pickle": suite.allow_pickle,
             "nodes": suite.nodes,
             "scale": suite.scale,
             "seed": suite.seed,
@@ -65,7 +72,7 @@ class HubPlan(SuitePlan):
             "limit": self.hub["limit"],
             "graph": find_graph(suite.graph).version,
             **{word: self.hub[word] for word in ("embedder", "nodes", "scale", "seed")},
-            "models": model_fingerprints(Pool(models=self.models)),
+            "models": prints,
             "tasks": {name: _fingerprint(name) for name in self.tasks},
             "told": {name: [suite.tasks[name].domain, suite.tasks[name].task] for name in self.tasks},
         }
@@ -74,9 +81,45 @@ class HubPlan(SuitePlan):
     def rounds(self, state: RunState) -> Iterator[Iterator[Step]]:
         """The models first: what is chosen among has to be there as a whole."""
         yield self._first()
+        if self.suite.unloadable == "leave out":
+            self._leave_out_failed(state)
         state.complain()
         costs = (row for row in state.costs if row.part == MODELS)
         yield self._later({row.entry.removeprefix(MODEL): row.setting for row in costs})
+
+    def _fingerprints(self, options: BenchOptions) -> dict[str, str]:
+        """Of the models' files, which are fetched where they are not here; who cannot be had may be left out."""
+        found, pickle = {}, self.suite.allow_pickle
+        for name, ref in list(self.models.items()):
+            try:
+                found |= model_fingerprints(Pool(models={name: ref}), allow_pickle=pickle)
+            except SmeltError as error:
+                if self.suite.unloadable == "refuse":
+                    raise
+                self._leave_out(name, error)
+                options.tell(f"Model {name}: LEFT OUT, {self.left_out[name]}")
+        self._check_enough()
+        return found
+
+    def _leave_out_failed(self, state: RunState) -> None:
+        """Models whose own step failed; the others go on without them."""
+        for name in list(self.models):
+            error = state.failures.pop(f"Model {name}", None)
+            if error is not None:
+                self._leave_out(name, error)
+        if self.left_out:
+            state.write_analysis("hub-left-out", {"models": self.left_out})
+        self._check_enough()
+        self.hub["models"] = self.models
+
+    def _leave_out(self, name: str, error: SmeltError) -> None:
+        self.left_out[name] = str(error).splitlines()[0]
+        self.models = {one: ref for one, ref in self.models.items() if one != name}
+
+    def _check_enough(self) -> None:
+        if len(self.models) < 2:
+            some = "".join(f"\n  - {name}: {why}" for name, why in list(self.left_out.items())[:5])
+            raise RecipeError(f"{self.suite.name}: fewer than two models could be loaded, so there is no choice:{some}")
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean of each part that has one setting."""

@@ -10,7 +10,17 @@ from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.suites.suite import BaseSuite
 
-__all__ = ["GrowthStudy", "HubSuite", "Method", "Spiders", "Sweeps", "Target", "Timing"]
+__all__ = [
+    "EndpointWords",
+    "GrowthStudy",
+    "HubPreset",
+    "HubSuite",
+    "Method",
+    "Spiders",
+    "Sweeps",
+    "Target",
+    "Timing",
+]
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -33,8 +43,9 @@ class Method(Strict):
     """A way to choose models. All of them reuse the chosen ones by the same rule, `weights`."""
 
     label: str
-    by: Literal["labels", "graph", "text", "oracle", "random"] = "labels"
+    by: Literal["labels", "graph", "listed", "text", "oracle", "random"] = "labels"
     """`labels`: per class, by what the labels say of matching nodes (MLL). `graph`: the best on the whole graph.
+    `listed`: the best by a number that is listed of every model (`listed`), its accuracy on ImageNet say (INB).
     `text`: text features and a linear model fitted on the other tasks (ModelGPT). `oracle`: the best on the very test
     pictures. `random`: what a model gets that nobody chose."""
     metric: Literal["recall", "precision", "f1"] = "recall"
@@ -87,16 +98,63 @@ class Spiders(Strict):
     classes: Annotated[int, Field(ge=3)] = 10
 
 
+class EndpointWords(Strict):
+    """A server that speaks OpenAI's protocol: for `embedder: endpoint:MODEL` and `captions: endpoint:MODEL`."""
+
+    url: str
+    key_env: str | None = None
+    """The NAME of the environment variable with its key."""
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    tries: Count = 4
+    wait: Annotated[float, Field(ge=0)] = 1.0
+
+
+class HubPreset(Strict):
+    """What a preset says in place of the suite; what it leaves out stays."""
+
+    title: str | None = None
+    models: Literal["zoo", "paper"] | None = None
+    listed: Literal["paper"] | None = None
+    unloadable: Literal["refuse", "leave out"] | None = None
+    allow_pickle: bool | None = None
+    graph: str | None = None
+    embedder: str | None = None
+    captions: str | None = None
+    endpoint: EndpointWords | None = None
+    templates: list[str] | None = None
+    tasks: dict[str, Target] | None = None
+    methods: dict[str, Method] | None = None
+    sweeps: Sweeps | None = None
+    timing: Timing | None = None
+    growth: GrowthStudy | None = None
+    spiders: Spiders | None = None
+    published: list[str] | None = None
+
+
 class HubSuite(BaseSuite):
     """Everything that `smelt bench hub` runs."""
 
     kind: Literal["hub"]
     limit: Count | None = None
     """Pictures of each `test` split, where the command says nothing."""
-    models: Literal["zoo"] | Annotated[dict[str, str], Field(min_length=2)] = "zoo"
-    """References by name, or those of the zoo's hub."""
+    models: Literal["zoo", "paper"] | Annotated[dict[str, str], Field(min_length=2)] = "zoo"
+    """References by name, those of the zoo's hub, or the 49 of the MLL paper (open_clip's)."""
+    listed: Literal["paper"] | dict[str, float] | None = None
+    """A number that is listed of every model: ImageNet's accuracies in the paper (Table 6), or one's own."""
+    unloadable: Literal["refuse", "leave out"] = "refuse"
+    """Whether the suite goes on without a model that cannot be fetched or loaded; the report says which and why."""
+    allow_pickle: bool = False
+    """Whether open_clip's models that are stored as a pickle alone are read, with weights_only."""
     graph: str = "zoo"
+    """`zoo`, a folder, or a graph that `smelt hub graph NAME` made (`imagenet-family`)."""
     embedder: str = "minilm"
+    captions: str = "template"
+    """Who describes the classes: `template`, or `endpoint:MODEL`, a language model."""
+    endpoint: EndpointWords | None = None
+    """The server behind `endpoint:` names."""
+    templates: Annotated[list[str], Field(min_length=1)] | None = None
+    """The prompts for class names in all tasks; each task's own where nothing is said."""
+    presets: dict[str, HubPreset] = {}
     nodes: Count = 5
     """Nodes of the graph that each class is matched with."""
     alpha: Share = 0.7
@@ -125,6 +183,12 @@ class HubSuite(BaseSuite):
                     raise ValueError(f"{where}: {unknown('method', name, self.methods)}")
         if self.sweeps and self.methods[self.sweeps.method].by != "labels":
             raise ValueError(f"sweeps.method: {self.sweeps.method} does not choose by labels, so alpha says nothing")
+        for name, method in self.methods.items():
+            if method.by == "listed" and self.listed is None:
+                raise ValueError(f"methods.{name}: chooses by a listed number, but the suite has no `listed`")
+        for where, word in (("embedder", self.embedder), ("captions", self.captions)):
+            if word.startswith("endpoint:") and self.endpoint is None:
+                raise ValueError(f"{where}: {word} needs the address of a server, `endpoint: {{url: ...}}`")
         for where, one in (("timing.task", self.timing), ("spiders.task", self.spiders)):
             if one is not None and one.task not in self.tasks:
                 raise ValueError(f"{where}: {unknown('task', one.task, self.tasks)}")
@@ -138,8 +202,24 @@ class HubSuite(BaseSuite):
 
     def references(self) -> dict[str, str]:
         """The models' references by name, in the order of the hub."""
-        if self.models != "zoo":
+        if isinstance(self.models, dict):
             return dict(self.models)
+        if self.models == "paper":
+            from smelt.hub.paper.hub import paper_hub
+
+            return paper_hub().refs()
         from smelt.hub.models.zoo import hub_models
 
         return {name: f"zoo:{name}" for name in hub_models()}
+
+    def listed_numbers(self) -> dict[str, float]:
+        """What is listed of every model, by name; none where nothing is."""
+        if self.listed == "paper":
+            from smelt.hub.paper.hub import paper_hub
+
+            return {model.name: model.imagenet for model in paper_hub().models}
+        return dict(self.listed or {})
+
+    def at_preset(self, words: dict[str, Any], preset: Any) -> dict[str, Any]:
+        """The suite's words, with those of a preset in their place."""
+        return {**words, **preset.model_dump(mode="json", exclude_unset=True)}

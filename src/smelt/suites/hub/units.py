@@ -59,9 +59,11 @@ def prepare(
         for name in work.tasks:
             work.of_texts(model, name)
     spent = time.perf_counter() - began - labelled
+    costs = member.cost()
+    member.release()
     rows.append(
         cost_row(
-            {**about, "setting": {**member.identity(work.graph)._asdict(), **member.cost()}},
+            {**about, "setting": {**member.identity(work.graph)._asdict(), **costs}},
             device=ask["device"],
             evaluate_seconds=spent,
             prepare_seconds=labelled,

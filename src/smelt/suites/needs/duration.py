@@ -4,8 +4,8 @@
     texts       n * r * 2 P p / G               r requests of p tokens for one example
                 + n * 2 P w / (B M)             w tokens are written, B examples at once, M bytes of weights a second
 
-F, G, D, B and M are round numbers from one measurement on an H200 (benchmarks/evaluation_speed.py), a third less for a
-card of 80 GB. The estimate is for planning an afternoon: it may be off by a factor of two.
+F, G and M are round numbers from one measurement on an H200 (results/evaluation_speed.json), G and M less for a card of
+80 GB; D and B are guesses. The estimate is for planning an afternoon: it may be off by a factor of two or three.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ PICTURE_OPERATIONS = 40e12
 """A second, in float32 (with TF32 off) as Smelt evaluates by default."""
 PICTURES = 1500.0
 """A second: decoding and resizing on eight cores."""
-TEXT_OPERATIONS = 250e12
+TEXT_OPERATIONS = 330e12
 """A second, in bfloat16, of prompts that are read."""
-WEIGHT_BYTES = 1.5e12
-"""A second, while one token after another is written."""
+WEIGHT_BYTES = 0.2e12
+"""A second, while one token after another is written: transformers' loop, not the memory, is what takes the time."""
 AT_ONCE = 32
 """Examples whose answers are written together."""
 _TOWERS = ("vision_model.", "visual.", "vision_tower.", "model.vision_tower.")

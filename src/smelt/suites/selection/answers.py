@@ -9,13 +9,13 @@ import numpy as np
 
 from smelt.errors import SmeltError
 from smelt.select.entropy import mean_of_sets, uncertainty
-from smelt.suites.selection.paired import picture_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.select.option_sets import OptionSet
     from smelt.select.scores import ModelScores, Scorer
+    from smelt.suites.selection.judged_sets import JudgedSet
     from smelt.suites.selection.process_cache import Session
     from smelt.tasks.perturbations.perturbation import Perturbation
 
@@ -29,29 +29,28 @@ class StoredAnswers:
         self._session = session
         self._known: dict[tuple[Any, ...], NDArray[np.float32]] = {}
         self._measured: dict[tuple[str, str], ModelScores] = {}
-        self._pictures: dict[str, list[str]] = {}
+        self._scores: dict[tuple[str, str, str], NDArray[np.float64]] = {}
 
-    def sets(self, kind: str) -> Sequence[OptionSet]:
+    def sets(self, kind: str) -> Sequence[JudgedSet]:
         """The sets of a kind, with their questions."""
-        return self._session.plain[kind].option_sets.sets
+        return self._session.judged[kind]
 
     def has(self, identity: str, kinds: Sequence[str], perturbations: Sequence[str]) -> bool:
         """Whether all of a model's answers are there."""
-        plain = [(self._session.plain[kind], None) for kind in kinds]
         drawn = [(m, how) for name in perturbations for m, how in self._draws(self._session.perturbed[name])]
-        return all(
+        return all(self._scored(identity, kind, one) is not None for kind in kinds for one in self.sets(kind)) and all(
             self._read(measure, identity, one, how) is not None
-            for measure, how in [*plain, *drawn]
+            for measure, how in drawn
             for one in measure.option_sets.sets
         )
 
     def right(self, identity: str, kinds: Sequence[str]) -> list[NDArray[np.float64]]:
-        """1 or 0 for every question, set by set."""
+        """The score of every question, 1 or 0 where it is right or wrong, set by set."""
         found = []
-        for measure in (self._session.plain[kind] for kind in kinds):
-            for one in measure.option_sets.sets:
-                logits = self._sure(measure, identity, one, None)
-                found.append((logits[:, 0].argmax(axis=1) == one.labels).astype(np.float64))
+        for kind in kinds:
+            for one in self.sets(kind):
+                scores = self._scored(identity, kind, one)
+                found.append(_gone() if scores is None else scores)
         return found
 
     def accuracy(self, identity: str, kinds: Sequence[str]) -> float:
@@ -68,7 +67,15 @@ class StoredAnswers:
         mean, interval = mean_of_sets(list(sets.values()))
         low, high = interval or (mean, mean)
         about = {name: {"n": one.n, "mean": one.model, "interval": one.interval} for name, one in sets.items()}
-        return {"mean": mean, "low": low, "high": high, "sets": about}
+        return {"mean": mean, "low": low, "high": high, "sets": about, "repeats": self._repeats(identity, perturbation)}
+
+    def _repeats(self, identity: str, perturbation: str) -> list[dict[str, float]]:
+        """Every set's mean in each of the repeats."""
+        measure, sets = self._session.perturbed[perturbation], {}
+        for one in measure.option_sets.sets:
+            drawn = [self._sure(measure, identity, one, how) for _, how in self._draws(measure)]
+            sets[one.task.name] = [max(0.0, float(uncertainty(logits).model.mean())) for logits in drawn]
+        return [{name: values[number] for name, values in sets.items()} for number in range(measure.repeats)]
 
     def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
         """The model uncertainty of every question, set by set: its mean over the repeats."""
@@ -80,14 +87,16 @@ class StoredAnswers:
 
     def pictures(self, kinds: Sequence[str]) -> list[list[str]]:
         """What names the picture of every question, set by set; sets may share some."""
-        found = []
-        for option_sets in (self._session.plain[kind].option_sets for kind in kinds):
-            for one in option_sets.sets:
-                name = one.task.name
-                if name not in self._pictures:
-                    self._pictures[name] = picture_names(one.task, option_sets.split, option_sets.limit)
-                found.append(self._pictures[name])
-        return found
+        return [one.pictures for kind in kinds for one in self.sets(kind)]
+
+    def _scored(self, identity: str, kind: str, one: JudgedSet) -> NDArray[np.float64] | None:
+        key = (identity, kind, one.task.name)
+        if key not in self._scores:
+            found = one.known(identity)
+            if found is None:
+                return None
+            self._scores[key] = found
+        return self._scores[key]
 
     @staticmethod
     def _draws(measure: Scorer) -> list[tuple[Scorer, Perturbation | None]]:

@@ -13,7 +13,7 @@ from smelt.suites.selection.candidate import BASE, JOINT, Candidate, alone, grou
 from smelt.suites.selection.compare import Comparisons
 from smelt.suites.selection.growth import GrowthPath, random_groups, subsets
 from smelt.suites.selection.steps import SelectionSteps
-from smelt.suites.selection.suite import KINDS, SelectionSuite
+from smelt.suites.selection.suite import SelectionSuite
 
 __all__ = ["Description"]
 
@@ -106,7 +106,7 @@ class Description:
         for name, (kind, labelled) in looked.items():
             if kind in self.steps.kinds:
                 n = sum(one.n for one in self.answers.sets(kind))
-                about = {"group": _GROUP, "sets": kind, "split": KINDS[kind]}
+                about = {"group": _GROUP, "sets": kind, "split": self.suite.split(kind)}
                 found[name] = {**about, "examples": n, "labels": n if labelled else 0}
         return found
 

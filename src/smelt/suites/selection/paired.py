@@ -19,7 +19,7 @@ from smelt.tasks.intervals import Z95
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.questions.lettered import LetteredTask
 
 __all__ = ["paired", "picture_names"]
 
@@ -50,18 +50,8 @@ def paired(
     return {"difference": mean, "error": error, "low": mean - Z95 * error, "high": mean + Z95 * error}
 
 
-def picture_names(task: QuestionTask, split: str, limit: int | None) -> list[str]:
-    """What tells the pictures of a set's questions apart, in their order, the same in every set.
-
-    A grid is a picture of its own, whatever its cells are; a file belongs to its set's folder.
-    """
-    import json
-
+def picture_names(task: LetteredTask, split: str, limit: int | None) -> list[str]:
+    """What tells the pictures of a set's questions apart, in their order, the same in every set."""
     from smelt.tasks.questions.option_scores import question_subset
-    from smelt.tasks.questions.records import picture_files
 
-    found = []
-    for question in question_subset(task, split, limit).questions:
-        home = [str(task.folder)] if any(picture_files(question.picture)) else []
-        found.append(json.dumps([*home, question.picture], sort_keys=True))
-    return found
+    return [task.picture_name(question) for question in question_subset(task, split, limit).questions]

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
+from smelt.suites.published import PUBLISHED, read_table
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
+from smelt.suites.selection.judged_sets import JudgedSet, LetteredSet
+from smelt.suites.selection.paper import UNCERTAIN, resolved
 from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
@@ -63,7 +66,7 @@ class SelectionPlan(SuitePlan):
         """What fails among single models or growing groups ends the run: nothing could be compared."""
         ask = ask_words(self.suite, self.options, state.folder)
         session = session_of(ask)
-        _check_labels(session.plain)
+        _check_labels(session.judged)
         self.answers = StoredAnswers(session)
         self.steps = SelectionSteps(self.suite, self.prints, ask, state.folder, self.answers)
         yield self.steps.singles()
@@ -73,7 +76,7 @@ class SelectionPlan(SuitePlan):
         if state.failures:
             return
         yield self.steps.merged(self._entries(self._chosen(paths[0])))
-        if self.suite.validation:
+        if self.suite.validation and self.suite.soup:
             yield [self.steps.soup()]
             soup = state.analysis(SOUP)
             if soup is not None and "Greedy soup" not in state.failures:
@@ -83,7 +86,16 @@ class SelectionPlan(SuitePlan):
         entries = [name for name in self.suite.entries if name in self.entries or self._merged_all(name)]
         found = self._chosen(paths[0])
         about = Description(self.suite, self.steps, self.answers, paths, found, entries, state.analysis(SOUP))
-        state.write_analysis("selection", about.content())
+        content = about.content()
+        state.write_analysis("selection", content)
+        self._write_published(state, content)
+
+    def _write_published(self, state: RunState, content: Mapping[str, Any]) -> None:
+        """The printed tables with the names of this run's models; those of uncertainties for pages of our own."""
+        for word, names in ((PUBLISHED, self.suite.published), (UNCERTAIN, self.suite.published_uncertainty)):
+            if names:
+                tables = resolved([read_table(Path(__file__).parent / PUBLISHED, name) for name in names], content)
+                state.write_analysis(word, {"tables": [one.model_dump(mode="json") for one in tables]})
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over the sets that models are chosen by."""
@@ -136,9 +148,10 @@ class SelectionPlan(SuitePlan):
         return self.answers.accuracy(self.steps.identity(member), ["held_in"])
 
 
-def _check_labels(plain: Mapping[str, Any]) -> None:
-    for measure in plain.values():
-        without = next((one.task.name for one in measure.option_sets.sets if one.labels is None), None)
+def _check_labels(judged: Mapping[str, Sequence[JudgedSet]]) -> None:
+    for sets in judged.values():
+        lettered = [one for one in sets if isinstance(one, LetteredSet)]
+        without = next((one.task.name for one in lettered if one.option_set.labels is None), None)
         if without:
             raise RecipeError(f"{without} has no labels; a suite reports accuracy on all of its sets")
 

@@ -31,7 +31,7 @@ def ask_words(suite: SelectionSuite, options: BenchOptions, folder: RunFolder) -
     """What every unit is told about the sets, and how to compute."""
     return {
         "store": str((folder.path / "logits").resolve()),
-        "kinds": {kind: {"tasks": suite.sets(kind), "split": split} for kind, split in KINDS.items()},
+        "kinds": {kind: {"tasks": suite.sets(kind), "split": suite.split(kind)} for kind in KINDS},
         "perturbations": {name: asdict(suite.perturbation(name)) for name in suite.perturbations},
         "repeats": suite.repeats,
         "limit": options.limit or suite.limit,
@@ -97,7 +97,10 @@ class SelectionSteps:
         suite, limit = self.suite, self.ask["limit"]
         how = asdict(suite.perturbation(suite.guide))
         words = {"tasks": suite.held_in, "limit": limit, **how, "repeats": suite.repeats, "choose": suite.choose}
-        chosen = {"uq": words, **({"soup": {"tasks": suite.validation, "limit": limit}} if suite.validation else {})}
+        chosen = {
+            "uq": words,
+            **({"soup": {"tasks": suite.validation, "limit": limit}} if suite.validation and suite.soup else {}),
+        }
         for name, one in chosen.items():
             self.folder.write_recipe(name, Recipe.parse({**self.recipes[suite.average].dump(), "select": {name: one}}))
 

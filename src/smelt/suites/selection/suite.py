@@ -17,8 +17,8 @@ __all__ = ["Disturbance", "RandomSizes", "SelectionEntry", "SelectionPreset", "S
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 Split: TypeAlias = Literal["test", "val"]
-KINDS: dict[str, Split] = {"held_in": "test", "held_out": "test", "validation": "val"}
-"""The three kinds of sets, and the split that each is asked by."""
+KINDS = ("held_in", "held_out", "validation")
+"""The three kinds of sets."""
 
 
 class SelectionEntry(Strict):
@@ -54,8 +54,13 @@ class SelectionPreset(Strict):
 
     limit: Count | None = None
     passes: Count | None = None
+    repeats: Count | None = None
     subsets: Count | None = None
     random: RandomSizes | None = None
+    harm: bool | None = None
+    held_in: list[str] | None = None
+    held_out: list[str] | None = None
+    validation: list[str] | None = None
     perturbations: list[str] | None = None
     """Those that stay; the first of the suite always does."""
     entries: list[str] | None = None
@@ -74,7 +79,12 @@ class SelectionSuite(BaseSuite):
     held_out: Annotated[list[str], Field(min_length=1)]
     """Sets that no choice looks at."""
     validation: list[str] = []
-    """Labelled sets for the greedy soup, which has to look at some."""
+    """Labelled sets for the greedy soup, which has to look at some; every step is asked by them."""
+    validation_split: Split = "val"
+    soup: bool = True
+    """Whether the greedy soup is searched, where there are validation sets."""
+    published_uncertainty: list[str] = []
+    """Printed tables of uncertainties, in nats, as `published` are those of accuracies."""
     include: list[str] = []
     dtype: str | None = None
     allow_pickle: bool = False
@@ -139,6 +149,10 @@ class SelectionSuite(BaseSuite):
         """The sets of a kind, as the suite spells them."""
         return {"held_in": self.held_in, "held_out": self.held_out, "validation": self.validation}[kind]
 
+    def split(self, kind: str) -> Split:
+        """By which the sets of a kind are asked."""
+        return self.validation_split if kind == "validation" else "test"
+
     def perturbation(self, name: str) -> Perturbation:
         """One of the perturbations with all its numbers."""
         words = self.perturbations[name].model_dump(exclude={"label"})
@@ -159,7 +173,9 @@ class SelectionSuite(BaseSuite):
 
     def protocol(self) -> Mapping[str, Any]:
         """What the numbers follow from, beside the contents of models and sets."""
-        same = "include seed passes dropout repeats choose subsets subset_size harm average".split()
+        same = (
+            "include seed passes dropout repeats choose subsets subset_size harm soup average validation_split".split()
+        )
         return {
             "merged_dtype": self.dtype,
             **{word: getattr(self, word) for word in same},

@@ -11,21 +11,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from smelt.evaluation.provenance import row_of
 from smelt.evaluation.row import Row
 from smelt.recipe.schema import Recipe
 from smelt.select.greedy_soup import greedy
-from smelt.select.option_sets import OptionSet
 from smelt.select.step_choice import ordered
 from smelt.suites.selection.candidate import group
 from smelt.suites.selection.process_cache import Session, session_of
 from smelt.suites.selection.steps import SOUP
 from smelt.suites.units import UnitResult, cost_row, unit_result, with_threads
-from smelt.tasks.questions.records import LETTERS
-from smelt.tasks.result import Result, choice_result
 
 __all__ = ["asked", "soup"]
 
@@ -63,13 +57,12 @@ def soup(
 ) -> UnitResult:
     """The greedy soup over the labelled sets of a kind: its steps, and the models that stay."""
     session, read = session_of(ask), Recipe.parse(recipe)
-    measure, groups, every = session.plain[kind], session.groups(read, prints), list(read.pool.models)
+    groups, every, sets = session.groups(read, prints), list(read.pool.models), session.judged[kind]
 
     def accuracy(names: Sequence[str]) -> float:
         own = group(entry, names, every).names
-        found = measure.of(groups.identity(own), lambda: groups.at(own)).accuracy
-        assert found is not None
-        return found
+        load = functools.cache(lambda: session.load(groups.at(own)))
+        return sum(one.result(groups.identity(own), load).accuracy for one in sets) / len(sets)
 
     order = ordered({one: accuracy([one]) for one in every})
     found = list(greedy(order, accuracy))
@@ -103,11 +96,9 @@ def _rows(
     about: Mapping[str, Any],
     first: Sequence[str],
 ) -> list[Row]:
-    measure, rows = session.plain[kind], []
-    for one in measure.option_sets.sets:
-        began = time.perf_counter()
-        logits = measure.logits(identity, one, None, load)
-        result = _result(one, measure.option_sets.split, logits[:, 0], time.perf_counter() - began)
+    rows = []
+    for one in session.judged[kind]:
+        result = one.result(identity, load)
         asks = ["smelt", "eval", about["called"], "--tasks", ",".join(ask["kinds"][kind]["tasks"]), *_flags(ask, kind)]
         command = " && ".join(shlex.join(words) for words in (first, asks) if words)
         words = {word: value for word, value in about.items() if word != "called"}
@@ -120,14 +111,3 @@ def _flags(ask: Mapping[str, Any], kind: str) -> list[str]:
     said |= {"--device": (ask["device"], "cpu"), "--dtype": (ask["dtype"], "float32")}
     flags = [word for flag, (value, usual) in said.items() if value != usual for word in (flag, str(value))]
     return [*flags, *(["--allow-pickle"] if ask["allow_pickle"] else [])]
-
-
-def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: float) -> Result:
-    """What an evaluation makes of the same scores."""
-    labels, values = one.labels, scores.astype(np.float64)
-    assert labels is not None
-    shifted = values - values.max(axis=1, keepdims=True)
-    chances = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    loss = -float(chances[np.arange(one.n), labels].mean())
-    letters = LETTERS[: scores.shape[1]]
-    return choice_result(one.task, split, labels, scores.argmax(axis=1), letters, loss, seconds=seconds)

@@ -1,11 +1,15 @@
-"""One corruption by name: `motion_blur@3`, as flags, rows and file names write it."""
+"""One corruption by name: `motion_blur@3`, as flags, rows and file names write it.
+
+`motion_blur@stored` are the damaged pictures that a data set itself holds: nothing is done to them here, and how strong
+the damage is, only their makers know.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from smelt.errors import RecipeError, unknown
 from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS, SEVERITIES, CorruptionKind, SetName
@@ -14,10 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CLEAN", "Corruption", "Corruptions", "read_corruptions"]
+__all__ = ["CLEAN", "STORED", "Corruption", "Corruptions", "read_corruptions"]
 
 CLEAN = "clean"
 """The word for pictures as they are, among corruptions."""
+STORED: Literal["stored"] = "stored"
+"""The severity of pictures that a data set holds damaged."""
 _DEFAULT: SetName = "cifar_c"
 _SEVERITY = f"{SEVERITIES[0]} to {SEVERITIES[-1]}"
 
@@ -27,14 +33,18 @@ class Corruption:
     """A kind of corruption at one severity, by one set of numbers and one seed."""
 
     kind: CorruptionKind
-    severity: int
+    severity: int | Literal["stored"]
     parameters: SetName = _DEFAULT
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise RecipeError(unknown("corruption", self.kind, KINDS))
-        if self.severity not in SEVERITIES:
+        if self.stored and (self.parameters, self.seed) != (_DEFAULT, 0):
+            raise RecipeError(
+                f"{self.kind}@{STORED}: the pictures are stored as they are; leave the set and the seed out"
+            )
+        if not self.stored and self.severity not in SEVERITIES:
             raise RecipeError(f"{self.kind}: a severity is {_SEVERITY}; got {self.severity}")
         if self.parameters not in PARAMETER_SETS:
             raise RecipeError(f"{self.kind}: {unknown('parameter set', self.parameters, PARAMETER_SETS)}")
@@ -51,6 +61,10 @@ class Corruption:
             raise RecipeError(unknown("corruption", kind, KINDS))
         if not at:
             raise RecipeError(f"{kind} is given without a severity ({_SEVERITY}); write for example {kind}@3")
+        if severity == STORED and others:
+            raise RecipeError(f"{name!r}: stored pictures are as they are; leave the set and the seed out")
+        if severity == STORED:
+            return cls(kind, STORED)
         if not re.fullmatch(r"\d+", severity):
             raise RecipeError(f"{kind}: a severity is {_SEVERITY}; got {severity!r}")
         seeds = [int(one[5:]) for one in others if re.fullmatch(r"seed=\d+", one)]
@@ -60,6 +74,11 @@ class Corruption:
                 f"{name!r}: a corruption is written as {kind}@{severity}, then :SET and :seed=N if wanted"
             )
         return cls(kind, int(severity), sets[0] if sets else parameters, seeds[0] if seeds else 0)
+
+    @property
+    def stored(self) -> bool:
+        """Whether a data set holds the damaged pictures."""
+        return self.severity == STORED
 
     @property
     def name(self) -> str:
@@ -75,9 +94,13 @@ class Corruption:
 
         from smelt.tasks.corruptions.corrupt import corrupt
 
+        severity = self.severity
+        if severity == "stored":
+            raise ValueError(f"{self.name}: nothing is done to stored pictures")
+
         def together(some: NDArray[np.uint8], numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
             words = {"indices": numbers, "place": place, "parameters": self.parameters, "seed": self.seed}
-            return corrupt(some, self.kind, self.severity, **words)  # type: ignore[arg-type]
+            return corrupt(some, self.kind, severity, **words)  # type: ignore[arg-type]
 
         if len({picture.shape for picture in pictures}) == 1:
             return cast("Sequence[NDArray[np.uint8]]", together(np.asarray(pictures), indices))

@@ -25,8 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["PreparedLmms"]
 
-_COUNTED = {"pope_accuracy": 1, "mmmu_acc": 1, "seed_image": 1, "seed_video": 1, "seed_all": 1, "gpt_eval_score": 100}
+_COUNTED = {
+    "pope_accuracy": 1,
+    "mmmu_acc": 1,
+    "seed_image": 1,
+    "seed_video": 1,
+    "seed_all": 1,
+    "gpt_eval_score": 100,
+    "seedbench_2_plus_all": 1,
+}
 """Metrics that are counted at the end, and the count where all is right."""
+_NOTED = {"ocrbench_accuracy": "score"}
+"""Metrics whose count goes on from one call to the next, and the word of a note that is the example's score."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ def _score(part: Any, metric: str, told: Mapping[str, Any]) -> float | None:
     value = told[metric]
     if isinstance(value, bool | int | float):
         return float(value)
+    if metric in _NOTED and isinstance(value, Mapping):
+        return float(value[_NOTED[metric]])
     if metric not in _COUNTED:
         raise TaskError(
             f"{part.config.task}: {metric} is no number for every example ({type(value).__name__}), so it is no mean "

@@ -111,7 +111,7 @@ class DataCache:
 
     def __init__(self, *, memory: int = _MEMORY):
         self._memory = memory
-        self._splits: dict[tuple[str, str], Split] = {}
+        self._splits: dict[tuple[str, str, Corruption | None], Split] = {}
         self._subsets: dict[tuple[str, str, int | None, Preprocess, Corruption | None], PictureSubset] = {}
         self._beside: dict[type, Any] = {}
 
@@ -122,11 +122,12 @@ class DataCache:
         found: T = self._beside[kind]
         return found
 
-    def split(self, task: PictureTask, split: str) -> Split:
-        """One split of a task, opened once."""
-        key = (_identity(task), split)
+    def split(self, task: PictureTask, split: str, corruption: Corruption | None = None) -> Split:
+        """One split of a task, opened once; another one where the data set stores its pictures damaged."""
+        stored = corruption if corruption is not None and corruption.stored else None
+        key = (_identity(task), split, stored)
         if key not in self._splits:
-            self._splits[key] = open_split(task, split)
+            self._splits[key] = open_split(task, split, stored)
         return self._splits[key]
 
     def subset(
@@ -142,9 +143,10 @@ class DataCache:
             self._subsets = {key: one for key, one in self._subsets.items() if key[-1] in (None, corruption)}
         key = (_identity(task), split, limit, preprocess, corruption)
         if key not in self._subsets:
-            opened, place = self.split(task, split), f"{task.name}/{split}"
+            opened, place = self.split(task, split, corruption), f"{task.name}/{split}"
             indices = fixed_subset(opened.labels, limit, place)
-            self._subsets[key] = PictureSubset(opened, indices, preprocess, corruption, place)
+            damage = None if corruption is not None and corruption.stored else corruption
+            self._subsets[key] = PictureSubset(opened, indices, preprocess, damage, place)
         return self._subsets[key]
 
     @property

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from smelt.tasks.corruptions.corruption import Corruption
+
 __all__ = ["ArraySplit", "Split", "count", "open_split"]
 
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -38,15 +40,18 @@ class Split(ABC):
         return len(self.labels)
 
 
-def open_split(task: PictureTask, split: str) -> Split:
-    """Open one split of a task; every label is one of the task's classes."""
+def open_split(task: PictureTask, split: str, stored: Corruption | None = None) -> Split:
+    """Open one split of a task; every label is one of the task's classes.
+
+    `stored` is a corruption whose pictures the data set holds: those are opened.
+    """
     task.check_split(split)
     opened: Split
     match task.data:
         case MosaicData() as data:
             opened = _open_mosaic(task, split, data)
         case HubData() as data:
-            opened = _HubSplit(task, split, data)
+            opened = _HubSplit(task, split, data, None if stored is None else task.stored_split(split, stored))
         case FolderData() as data:
             opened = _FileSplit(task, split, task.folder / data.folder / split)
     _check_labels(opened.labels, task, split)
@@ -146,16 +151,21 @@ class _FileSplit(Split):
 class _HubSplit(Split):
     """A split of a data set of the Hugging Face hub, or of a folder with its parquet files; decoded when read."""
 
-    def __init__(self, task: PictureTask, split: str, data: HubData):
+    def __init__(self, task: PictureTask, split: str, data: HubData, theirs: str | None = None):
+        """`theirs` is the data set's name of the split, where it is not the one that `data` says."""
         import numpy as np
 
         pillow()
         self._image = data.image
-        self._rows = _load_dataset(task, split, data)
+        self._rows = _load_dataset(task, split, data, theirs)
         columns = self._rows.column_names
-        for column in (data.image, data.label):
+        for column in (data.image, data.label, *(data.middle_of or ())):
             if column not in columns:
                 raise TaskError(f"{task.name}: {data.dataset}: {unknown('column', column, columns)}")
+        if data.middle_of is not None:
+            self._rows = self._rows.select(
+                _middles(list(zip(*(self._rows[one] for one in data.middle_of), strict=True)))
+            )
         names = getattr(self._rows.features[data.label], "names", None)
         if names is not None and len(names) != len(task.classes):
             raise TaskError(
@@ -174,7 +184,7 @@ class _HubSplit(Split):
         return [np.asarray(picture.convert("RGB")) for picture in pictures]
 
 
-def _load_dataset(task: PictureTask, split: str, data: HubData) -> Any:
+def _load_dataset(task: PictureTask, split: str, data: HubData, theirs: str | None) -> Any:
     try:
         import datasets
     except ImportError:
@@ -183,7 +193,7 @@ def _load_dataset(task: PictureTask, split: str, data: HubData) -> Any:
         ) from None
     local = task.folder / data.dataset
     name = str(local) if local.is_dir() else data.dataset
-    theirs = data.splits["train" if split == "val" and data.held_out is not None else split]
+    theirs = theirs or data.splits["train" if split == "val" and data.held_out is not None else split]
     made: list[Any] = []
     try:
         with verified_data_sets():
@@ -201,3 +211,9 @@ def _load_dataset(task: PictureTask, split: str, data: HubData) -> Any:
             "check its name and the network"
         ) from error
     return made[0]
+
+
+def _middles(videos: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The place of the middle one of every run of equal entries."""
+    starts = [place for place in range(len(videos)) if place == 0 or videos[place] != videos[place - 1]]
+    return [(start + end) // 2 for start, end in zip(starts, [*starts[1:], len(videos)], strict=True)]

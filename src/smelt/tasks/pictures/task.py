@@ -28,7 +28,7 @@ from pydantic import (
 
 from smelt.files.schema import Strict
 from smelt.tasks.kinds import TaskKind, task_kinds
-from smelt.tasks.task import FileTask
+from smelt.tasks.task import FileTask, TaskError
 
 if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
@@ -62,6 +62,10 @@ class HubData(Strict):
     splits: Annotated[dict[str, str], Field(min_length=1)]
     held_out: HeldOut | None = None
     """Where the data set has no part for validation."""
+    corrupted: dict[str, str] = {}
+    """Kinds of corruption -> the splits that hold the test pictures so damaged, where the data set has some."""
+    middle_of: Annotated[list[str], Field(min_length=1)] | None = None
+    """Columns by which rows that follow each other are frames of one video; the middle one of each is taken."""
     image: str = "image"
     label: str = "label"
 
@@ -107,7 +111,6 @@ class PictureTask(FileTask):
     unit: ClassVar[str] = "picture"
     model_kind: ClassVar[str] = "classifier"
     has_examples: ClassVar[bool] = True
-    has_options: ClassVar[bool] = True
     corruption_refusal: ClassVar[str | None] = None
     FILE: ClassVar[str] = "task.yaml"
     NOUN: ClassVar[str] = "task"
@@ -163,6 +166,10 @@ class PictureTask(FileTask):
                 return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir())) if folder.is_dir() else ()
 
     @property
+    def has_options(self) -> bool:
+        return True
+
+    @property
     def source(self) -> str:
         """Where the pictures come from, for people."""
         match self.data:
@@ -185,6 +192,22 @@ class PictureTask(FileTask):
 
         return count(self, split)
 
+    def check_request(self, split: str, limit: int | None, corruption: Corruption | None) -> None:
+        super().check_request(split, limit, corruption)
+        if corruption is not None and corruption.stored:
+            self.stored_split(split, corruption)
+
+    def stored_split(self, split: str, corruption: Corruption) -> str:
+        """The split of the data set that holds the damaged pictures of one of ours."""
+        known = self.data.corrupted if isinstance(self.data, HubData) and split == "test" else {}
+        if corruption.kind not in known:
+            has = f"it has {', '.join(known)}" if known else f"its {split} split has none"
+            raise TaskError(
+                f"{self.name}: {self.source} stores no pictures with {corruption.kind} ({has}); "
+                f"{corruption.kind}@3 has them damaged here"
+            )
+        return known[corruption.kind]
+
     def number_of_examples(self, split: str, data: DataCache) -> int:
         return len(data.split(self, split))
 
@@ -193,7 +216,7 @@ class PictureTask(FileTask):
     ) -> PreparedPictures:
         from smelt.tasks.pictures.classify import PreparedPictures
 
-        data.split(self, split)
+        data.split(self, split, corruption)
         return PreparedPictures(self, split, limit, data, corruption)
 
     def examples(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from smelt.system.progress import Progress, Unit
 from smelt.system.threads import torch_threads
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from smelt.models.families.image_text.model import ImageText
     from smelt.tasks.pictures.data_cache import DataCache
-    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.questions.lettered import LetteredTask
 
 __all__ = ["PreparedQuestions", "QuestionCache"]
 
@@ -34,7 +35,7 @@ class PreparedQuestions(PreparedTask):
     counts: ClassVar[Unit] = "questions"
 
     @property
-    def task(self) -> QuestionTask:
+    def task(self) -> Any:
         return self.subset.task
 
     @property
@@ -48,7 +49,7 @@ class PreparedQuestions(PreparedTask):
         if labels is None:
             first = next(question for question in self.subset.questions if question.answer is None)
             raise TaskError(
-                f"{self.task.folder / self.task.files[self.split]}: line {first.line}: has no answer (null), so "
+                f"{self.task.line(self.split, first)}: has no answer (null), so "
                 "accuracy cannot be told; uncertainty can (`smelt select uq`)"
             )
         return labels
@@ -77,9 +78,10 @@ class QuestionCache:
         self._prepared: dict[tuple[str, str, int | None], PreparedQuestions] = {}
         self._tower, self._features = "", FeatureCache()
 
-    def prepared(self, task: QuestionTask, split: str, limit: int | None, data: DataCache) -> PreparedQuestions:
+    def prepared(self, task: LetteredTask, split: str, limit: int | None, data: DataCache) -> PreparedQuestions:
         """The questions of a set, read once; all have answers."""
-        key = (f"{task.folder}\0{task.model_dump_json()}", split, limit)
+        said = json.dumps([task.reference, task.name, task.version, task.instruction, task.extra])
+        key = (said, split, limit)
         if key not in self._prepared:
             found = PreparedQuestions(question_subset(task, split, limit, data), self)
             assert found.labels is not None  # or it says which question has none

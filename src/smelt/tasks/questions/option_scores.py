@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError
 from smelt.tasks.questions.feature_cache import FeatureCache
-from smelt.tasks.questions.pictures import Pictures
 from smelt.tasks.questions.prompts import PromptCache, letter_tokens
 from smelt.tasks.questions.records import Question, options_of, prompt_of
 from smelt.tasks.task import check_limit
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from smelt.models.families.image_text.model import ImageText
     from smelt.tasks.perturbations.perturbation import Perturbation
     from smelt.tasks.pictures.data_cache import DataCache
-    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.questions.lettered import LetteredTask, PictureReader
 
 __all__ = ["QuestionSubset", "option_logits", "question_subset"]
 
@@ -36,14 +35,14 @@ __all__ = ["QuestionSubset", "option_logits", "question_subset"]
 class QuestionSubset:
     """Some questions of one split of a set, in their order."""
 
-    task: QuestionTask
+    task: LetteredTask
     split: str
     samples: NDArray[np.int64]
     """The number of each question in its split."""
     questions: Sequence[Question] = field(repr=False)
     width: int
     """The most letters that a question of the split has."""
-    pictures: Pictures = field(repr=False)
+    pictures: PictureReader = field(repr=False)
     rendered: PromptCache = field(default_factory=PromptCache, repr=False, compare=False)
     """The prompts as tokens, for all models that are asked."""
 
@@ -73,11 +72,11 @@ class QuestionSubset:
 
     def place(self, number: int) -> tuple[str, int, str, int]:
         """What names the picture of a question."""
-        return str(self.task.folder), self.task.version, self.split, int(self.samples[number])
+        return self.task.reference, self.task.version, self.split, int(self.samples[number])
 
 
 def question_subset(
-    task: QuestionTask, split: str, limit: int | None = None, data: DataCache | None = None
+    task: LetteredTask, split: str, limit: int | None = None, data: DataCache | None = None
 ) -> QuestionSubset:
     """A split of a set, or a fixed part of it that is the same for every model; a smaller part lies in a larger one."""
     import numpy as np
@@ -89,8 +88,7 @@ def question_subset(
     found = task.questions(split)
     samples = fixed_subset(np.zeros(len(found), dtype=np.int64), limit, f"{task.name}/{split}")
     some = [found[number] for number in samples]
-    pictures = Pictures(task.folder, data or DataCache())
-    pictures.check(some, task.folder / task.files[split])
+    pictures = task.pictures(split, some, data or DataCache())
     return QuestionSubset(task, split, samples, some, max(len(options_of(one, task.extra)) for one in found), pictures)
 
 

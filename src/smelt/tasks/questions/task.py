@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.questions.ask import PreparedQuestions
+    from smelt.tasks.questions.pictures import Pictures
     from smelt.tasks.questions.records import Question
 
 __all__ = ["QuestionTask"]
@@ -39,7 +40,6 @@ class QuestionTask(FileTask, strict=True):
     called: ClassVar[str] = "a question set"
     unit: ClassVar[str] = "question"
     model_kind: ClassVar[str] = "image_text"
-    has_options: ClassVar[bool] = True
     corruption_refusal: ClassVar[str | None] = "is done to tasks of pictures, not to question sets; leave it out"
     FILE: ClassVar[str] = "questions.yaml"
     NOUN: ClassVar[str] = "question set"
@@ -80,6 +80,29 @@ class QuestionTask(FileTask, strict=True):
 
         self.check_split(split)
         return read_questions(self.folder / self.files[split], f"{self.name}/{split}", self.extra)
+
+    @property
+    def has_options(self) -> bool:
+        return True
+
+    def pictures(self, split: str, questions: Sequence[Question], data: DataCache) -> Pictures:
+        """Reads the pictures of some questions; one that a picture task does not have is refused."""
+        from smelt.tasks.questions.pictures import Pictures
+
+        found = Pictures(self.folder, data)
+        found.check(questions, self.folder / self.files[split])
+        return found
+
+    def picture_name(self, question: Question) -> str:
+        """A grid is a picture of its own, whatever its cells are; a file belongs to its set's folder."""
+        from smelt.tasks.questions.records import picture_files
+
+        home = [str(self.folder)] if any(picture_files(question.picture)) else []
+        return json.dumps([*home, question.picture], sort_keys=True)
+
+    def line(self, split: str, question: Question) -> str:
+        """Where a question stands, for messages."""
+        return f"{self.folder / self.files[split]}: line {question.line}"
 
     @property
     def source(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,13 +13,15 @@ from torch.utils.checkpoint import checkpoint
 
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
+from smelt.models.families.causal_lm.block_calls import BlockCall, Cuttable, WeightsOf, cut_at_blocks
 from smelt.models.families.network import sharing_copy
+from smelt.ops.narrow import narrow
 
 if TYPE_CHECKING:
     from smelt.models.families.causal_lm.batch import TokenBatch
     from smelt.models.families.network import Network
 
-__all__ = ["CausalNetwork"]
+__all__ = ["CausalNetwork", "at_answers"]
 
 _CLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 """Checkpointed classes of blocks, by the plain ones."""
@@ -55,7 +58,7 @@ class CausalNetwork:
     def logits(self, weights: Mapping[str, Tensor], inputs: TokenBatch, head: Tensor | None = None) -> Tensor:
         """Scores [judged tokens, vocabulary] in fp32, in the order of `inputs.targets`."""
         words = {"input_ids": inputs.ids, "attention_mask": inputs.mask.long(), "use_cache": False}
-        hook = self._head.register_forward_pre_hook(_at_answers(inputs))
+        hook = self._head.register_forward_pre_hook(at_answers(inputs))
         try:
             scores = functional_call(self.module, dict(weights), (), words).logits
         finally:
@@ -65,6 +68,50 @@ class CausalNetwork:
 
     def replica(self) -> Network:
         return CausalNetwork(sharing_copy(self.module), self.device, self._include)
+
+    @property
+    def blocks(self) -> dict[str, tuple[str, ...]]:
+        """The blocks by name, in the order of the model, and the floating-point weights of each by their whole names.
+
+        None where a weight of a block is one of another place as well: then no block stands for itself.
+        """
+        parts = {name: self._floats(name, block) for name, block in _blocks(self.module).items()}
+        places: dict[int, set[str]] = {}
+        for name, own in self.module.named_parameters(remove_duplicate=False):
+            places.setdefault(id(own), set()).add(name)
+        inside = {id(self.module.get_parameter(name)) for names in parts.values() for name in names}
+        return {} if any(len(places[one]) > 1 for one in inside) else parts
+
+    def cut(self, weights_of: WeightsOf) -> AbstractContextManager[list[BlockCall]]:
+        """Passes through this network are cut at its blocks, which compute with `weights_of(block)`."""
+        return cut_at_blocks(_blocks(self.module), weights_of)
+
+    @contextmanager
+    def narrowed(self) -> Iterator[None]:
+        """The weights of the blocks in half the room, where they lose nothing by it; then as they were.
+
+        Within, the blocks cannot compute with their own weights.
+        """
+        names = [name for names in self.blocks.values() for name in names]
+        kinds = {name: self.module.get_parameter(name).dtype for name in names}
+        try:
+            for name in names:
+                self._replace(name, narrow(self.module.get_parameter(name).detach()))
+            yield
+        finally:
+            for name, kind in kinds.items():
+                self._replace(name, self.module.get_parameter(name).detach().to(kind))
+
+    def _replace(self, name: str, tensor: Tensor) -> None:
+        owner, _, leaf = name.rpartition(".")
+        slots = self.module.get_submodule(owner)._parameters
+        if slots[leaf] is not None and slots[leaf].dtype != tensor.dtype:  # type: ignore[union-attr]
+            slots[leaf] = nn.Parameter(tensor, requires_grad=False)
+
+    @staticmethod
+    def _floats(prefix: str, block: nn.Module) -> tuple[str, ...]:
+        own = block.named_parameters(remove_duplicate=False)
+        return tuple(f"{prefix}.{name}" for name, tensor in own if tensor.is_floating_point())
 
     @property
     def _head(self) -> nn.Module:
@@ -81,7 +128,7 @@ class CausalNetwork:
         return any(matches(pattern, name) for pattern in self._include)
 
 
-def _at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
+def at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
     """Hands the head the last hidden states [1, judged tokens, width]: each of the token BEFORE a judged one."""
 
     def select(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
@@ -90,7 +137,7 @@ def _at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]],
     return select
 
 
-class _Checkpointed:
+class _Checkpointed(Cuttable):
     """Stands before the class of a block, which then keeps its inputs alone: the rest is computed again for gradients.
 
     transformers' own gradient checkpointing works in training mode only (dropout!), and computes again with the
@@ -98,9 +145,9 @@ class _Checkpointed:
     its class, not its `forward`: so copies of the module are as good as the module.
     """
 
-    _within = False
-
     def forward(self: Any, *given: Any, **words: Any) -> Any:
+        if self._instead is not None:
+            return self._instead(self, given, words)
         if self._within or not torch.is_grad_enabled():
             return super().forward(*given, **words)  # type: ignore[misc]
         weights = dict(self.named_parameters(remove_duplicate=False))
@@ -117,7 +164,7 @@ class _Checkpointed:
 
 def _with_checkpoints(module: nn.Module) -> nn.Module:
     """Change a model in place: its blocks are checkpointed wherever gradients flow."""
-    for block in _blocks(module):
+    for block in _blocks(module).values():
         kind = type(block)
         if not issubclass(kind, _Checkpointed):
             if kind not in _CLASSES:
@@ -126,8 +173,11 @@ def _with_checkpoints(module: nn.Module) -> nn.Module:
     return module
 
 
-def _blocks(module: nn.Module) -> list[nn.Module]:
-    """The blocks of a model: the modules of its longest ModuleList that is in no other."""
-    lists = [(name, list(one)) for name, one in module.named_modules() if isinstance(one, nn.ModuleList)]
-    outer = [blocks for name, blocks in lists if not any(name.startswith(f"{other}.") for other, _ in lists)]
-    return max(outer, key=len, default=[])
+def _blocks(module: nn.Module) -> dict[str, nn.Module]:
+    """The blocks of a model by name: the modules of its longest ModuleList that is in no other."""
+    lists = {name: one for name, one in module.named_modules() if isinstance(one, nn.ModuleList)}
+    outer = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists)]
+    if not outer:
+        return {}
+    longest = max(outer, key=lambda name: len(lists[name]))
+    return {f"{longest}.{number}": block for number, block in enumerate(lists[longest])}

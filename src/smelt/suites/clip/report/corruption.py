@@ -1,4 +1,7 @@
-"""What rows say about corrupted pictures: `motion_blur@3` is a kind and a severity, in a data budget too."""
+"""What rows say about corrupted pictures: `motion_blur@3` is a kind and a severity, in a data budget too.
+
+Of pictures that a data set stores damaged (`motion_blur@stored`) nobody knows the severity.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,19 @@ from smelt.errors import CorruptFile
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import data_text, split_words
 from smelt.reporting.tables.lines import LineReader
+from smelt.tasks.corruptions.corruption import STORED
 
 __all__ = [
     "CorruptionReader",
     "adapted_to_corruption",
     "is_corruption",
+    "is_stored",
     "kind_and_severity",
     "kind_text",
     "severities_text",
 ]
 
-_WRITTEN = re.compile(r"([^@]+)@(\d+)(:.+)?")
+_WRITTEN = re.compile(rf"([^@]+)@(\d+|{STORED})(:.+)?")
 _NAMES = {"jpeg": "JPEG", "jpeg compression": "JPEG compression"}
 _NAMED = 3
 
@@ -74,13 +79,23 @@ def is_corruption(word: str) -> bool:
 
 
 def kind_and_severity(corruption: str) -> tuple[str, int]:
-    """`motion_blur@3` → motion_blur, 3. Of another set of numbers it is another kind: `motion_blur:imagenet_c`."""
+    """`motion_blur@3` → motion_blur, 3. Of another set of numbers it is another kind: `motion_blur:imagenet_c`.
+
+    So are stored pictures, `motion_blur:stored`, with 0 for the severity.
+    """
     found = _WRITTEN.fullmatch(corruption)
     if found is None:
         raise CorruptFile(
             f"the corruption of a row is {corruption!r}; it should be a kind and a severity, as in blur@3"
         )
+    if found[2] == STORED:
+        return f"{found[1]}:{STORED}", 0
     return found[1] + (found[3] or ""), int(found[2])
+
+
+def is_stored(kind: str) -> bool:
+    """Whether a kind of corruption is that of stored pictures."""
+    return kind.endswith(f":{STORED}")
 
 
 def kind_text(kind: str) -> str:
@@ -109,6 +124,6 @@ def _corrupted(rows: Sequence[Row]) -> str:
         return ", clean" if tested else ""
     if tested and all(row.corruption in split_words(row.data_budget) for row in used if row.corruption):
         return ", corrupted as tested"
-    said = [f"{kind_text(kind)} {severity}" for kind, severity in map(kind_and_severity, names[:_NAMED])]
+    said = [f"{kind_text(kind)} {severity or ''}".strip() for kind, severity in map(kind_and_severity, names[:_NAMED])]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f" with {', '.join(said)}{more}"

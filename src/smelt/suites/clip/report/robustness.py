@@ -22,6 +22,7 @@ from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.suites.clip.report.corruption import (
     CorruptionReader,
     adapted_to_corruption,
+    is_stored,
     kind_and_severity,
     kind_text,
     severities_text,
@@ -61,7 +62,7 @@ def severity_curves(sheet: Sheet) -> list[SeverityCurves]:
     return [
         SeverityCurves(block.key, block.title, tuple(_points(line, block.key, tasks) for line in block.grid.lines))
         for block in sheet.blocks
-        if block.key != CLEAN
+        if block.key != CLEAN and not is_stored(block.key)
     ]
 
 
@@ -150,11 +151,15 @@ def _about(severities: Severities) -> str:
     """`Under corruption: the mean over severities 1 to 5.`; by kind, where kinds differ."""
     found: dict[str, list[str]] = {}
     for kind, values in severities.items():
-        found.setdefault(severities_text(values), []).append(kind_text(kind))
+        if not is_stored(kind):
+            found.setdefault(severities_text(values), []).append(kind_text(kind))
     if len(found) == 1:
-        return f"A corruption's number is the mean over {next(iter(found))}."
-    said = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
-    return f"A corruption's number is the mean over {said}."
+        said = [f"A corruption's number is the mean over {next(iter(found))}."]
+    else:
+        each = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
+        said = [f"A corruption's number is the mean over {each}."] if found else []
+    stored = "Stored pictures are those that the data sets hold damaged." if any(map(is_stored, severities)) else ""
+    return " ".join(filter(None, [*said, stored]))
 
 
 _COLOURS = 6

@@ -3,12 +3,13 @@
 hub-growth.json    {k, tasks: {name: pictures}, methods: {name: {label, mean, low, high}}, ...}   one number per size
 hub-ranks.json     {methods: {name: {label, spearman: {task: number}, kendall: {task: number}}}}
 hub-classes.json   {task, classes, models: {name: [share right of each class]}}
+hub-left-out.json  {models: {name: why it could not be loaded}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,22 @@ class HubAnalyses:
     growth: GrowthCurve | None = None
     ranks: dict[str, Ranks] | None = None
     classes: Classes | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Models that could not be loaded, and why."""
 
 
 def read_hub(folder: Path) -> HubAnalyses:
-    """Read hub-growth.json, hub-ranks.json and hub-classes.json of a folder, those that are there."""
-    growth, ranks, classes = (
-        read_figure(folder / f"hub-{name}.json", "let the suite run again") for name in ("growth", "ranks", "classes")
+    """Read what is there of hub-growth.json, hub-ranks.json, hub-classes.json and hub-left-out.json in a folder."""
+    growth, ranks, classes, left_out = (
+        read_figure(folder / f"hub-{name}.json", "let the suite run again")
+        for name in ("growth", "ranks", "classes", "left-out")
     )
+    missing = {} if left_out is None else checked_table(left_out.get("models"), folder / "hub-left-out.json", "models")
     return HubAnalyses(
         None if growth is None else _growth(growth, folder / "hub-growth.json"),
         None if ranks is None else _ranks(ranks, folder / "hub-ranks.json"),
         None if classes is None else _classes(classes, folder / "hub-classes.json"),
+        {str(name): str(why) for name, why in missing.items()},
     )
 
 

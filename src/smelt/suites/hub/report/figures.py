@@ -59,6 +59,7 @@ def hub_figures(rows: Sequence[Row], sheets: Sequence[Sheet], analyses: HubAnaly
         "growth": growth_figure(analyses.growth) if analyses.growth else None,
         "spiders": [spider for spider in spiders if spider],
         "agreement": agreements(sheets, analyses.ranks or {}),
+        "left_out": analyses.left_out,
     }
 
 

@@ -6,13 +6,15 @@ A model is called by its rows: the entry alone (`expert-digits`), or with its gr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.reporting.analyses import read_figure
+from smelt.reporting.published import PublishedTable, read_published
 from smelt.reporting.words import plural
+from smelt.suites.selection.paper import UNCERTAIN
 
 __all__ = ["Compared", "SelectionAnalysis", "SelectionBudget", "SelectionTrace", "Uncertain", "read_selection"]
 
@@ -27,6 +29,8 @@ class Uncertain:
     low: float
     high: float
     sets: dict[str, float]
+    repeats: tuple[dict[str, float], ...] = ()
+    """The same of every set, in each of the repeats."""
 
     @property
     def text(self) -> str:
@@ -127,6 +131,8 @@ class SelectionAnalysis:
     """Of accuracies."""
     uncertainty_compared: tuple[Compared, ...]
     """Of UQ-Merge's own steps: the next one above the chosen one, the chosen one above the lowest."""
+    printed: tuple[PublishedTable, ...] = ()
+    """Printed tables of uncertainties."""
 
     @property
     def own(self) -> SelectionTrace:
@@ -150,7 +156,7 @@ def read_selection(folder: Path) -> SelectionAnalysis | None:
     if content is None:
         return None
     try:
-        return _selection(content)
+        return replace(_selection(content), printed=read_published(folder / f"{UNCERTAIN}.json"))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise CorruptFile(f"{path}: not what a selection suite writes ({error!r}); let the suite run again") from None
 
@@ -196,4 +202,5 @@ def _trace(content: Mapping[str, Any]) -> SelectionTrace:
 
 def _uncertain(content: Mapping[str, Any]) -> Uncertain:
     sets = {name: float(one["mean"]) for name, one in content["sets"].items()}
-    return Uncertain(float(content["mean"]), float(content["low"]), float(content["high"]), sets)
+    repeats = tuple({name: float(one) for name, one in some.items()} for some in content.get("repeats", ()))
+    return Uncertain(float(content["mean"]), float(content["low"]), float(content["high"]), sets, repeats)

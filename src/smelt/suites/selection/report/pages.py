@@ -16,7 +16,10 @@ from smelt.reporting.tables.terminal import shown_cell
 from smelt.suites.selection.report.analyses import SelectionAnalysis, read_selection
 from smelt.suites.selection.report.figures import selection_figures
 from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
+from smelt.suites.selection.report.paper_figures import paper_figures
+from smelt.suites.selection.report.table_shapes import Scores
 from smelt.suites.selection.report.tables import selection_sheets
+from smelt.suites.selection.report.uncertainties import compared_uncertainties, repeats_table
 
 __all__ = ["SelectionPages"]
 
@@ -52,9 +55,14 @@ class SelectionPages(PlainPages):
         content, unit = {"selection": figures}, self.reader.unit
         answers = (("questions", "Questions"), ("trace", "Steps"))
         shown = {"sheets": [sheet for sheet in sheets if sheet.lines]}
+        drawn = paper_figures(Scores(view.rows, view.own), view.own)
+        repeats = repeats_table(view.own)
+        asked = {"tasks": view.own.sets["held_in"], "repeats": repeats, "printed": compared_uncertainties(view.own)}
         return [
             PageSection("questions.html.jinja", content, answers, fixed=True),
             PageSection("random.html.jinja", content, (("random", "Random groups"),) if figures["random"] else ()),
+            PageSection("paper_figures.html.jinja", {"figures": drawn}, (("figures", "Figures"),) if drawn else ()),
+            PageSection("uncertainties.html.jinja", asked, (("uncertainties", "Uncertainties"),) if repeats else ()),
             PageSection("papers_tables.html.jinja", shown, (("results", "Tables"),), fixed=True),
             sections.curves(view.rows, unit),
             sections.learned(view.analyses),

@@ -12,7 +12,7 @@ from smelt.reporting.tables.grid import Grid
 from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.ranks import with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
-from smelt.suites.selection.published import uqmerge
+from smelt.suites.selection.paper import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis, SelectionBudget
 
 __all__ = ["Scores", "Shown", "beside_paper", "over_means", "over_sets", "ranked"]

@@ -11,7 +11,7 @@ from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import plural
 from smelt.select.subsets import spread
-from smelt.suites.selection.published import uqmerge
+from smelt.suites.selection.paper import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis, SelectionTrace
 from smelt.suites.selection.report.table_shapes import Scores, Shown, beside_paper, over_means, over_sets
 
@@ -81,15 +81,15 @@ class _Tables:
             f"groups' averages; SE = SD / √{len(groups)}. Default: mergekit's settings (density 1, weight 1); "
             f"standard: those of the methods' authors. {self.paper.notes['random']}"
         )
-        paper = {name: (numbers[0], numbers[2]) for name, numbers in self.paper.random.items()}
-        return self._by_entry("random", "Random groups (the paper's Tables 1 and 13)", about, "subsets", paper)
+        return self._by_entry(
+            "random", "Random groups (the paper's Tables 1 and 13)", about, "subsets", self.paper.random
+        )
 
     def all(self) -> Sheet:
         """The paper's Table 2."""
-        paper = {name: (held_in, held_out) for name, (held_in, held_out) in self.paper.all.items()}
         title = f"All {len(self.selection.models)} models (the paper's Table 2)"
         about = f"UQ-Merge beside merges of all. {self.paper.notes['all']}"
-        return self._by_entry("all", title, about, "all", paper)
+        return self._by_entry("all", title, about, "all", self.paper.all)
 
     def guidance(self) -> Sheet:
         """The paper's Table 3."""
@@ -171,9 +171,7 @@ class _Tables:
         lines = [self._means(one, kinds) for one in wanted]
         return over_means("harm", "Whom the average of all is better without", about, (*_HEADS, "Both"), lines)
 
-    def _by_entry(
-        self, key: str, title: str, about: str, where: str, paper: Mapping[str, tuple[float, float]]
-    ) -> Sheet:
+    def _by_entry(self, key: str, title: str, about: str, where: str, paper: Mapping[str, tuple[float, ...]]) -> Sheet:
         """Every entry on some models over the sets, below UQ-Merge and the joint model."""
         lines, cells = [self.own], [_printed(self.paper.chosen)]
         if self.selection.joint:

@@ -1,0 +1,1 @@
+"""Models of the library open_clip: residual networks, ConvNeXt, EVA, CoCa, SigLIP and other text towers."""

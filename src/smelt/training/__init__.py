@@ -1,0 +1,1 @@
+"""Fine-tuning: a base, tasks and a recipe in, an expert out (`finetune.py`). `loop.py` is the one training loop."""

@@ -89,7 +89,8 @@ class HubPlan(SuitePlan):
 
     def _fingerprints(self, options: BenchOptions) -> dict[str, str]:
         """Of the models' files, which are fetched where they are not here; who cannot be had may be left out."""
-        found, pickle = {}, self.suite.allow_pickle
+        found: dict[str, str] = {}
+        pickle = self.suite.allow_pickle
         for name, ref in list(self.models.items()):
             try:
                 found |= model_fingerprints(Pool(models={name: ref}), allow_pickle=pickle)

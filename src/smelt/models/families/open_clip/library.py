@@ -50,7 +50,7 @@ def open_clip() -> Any:
 @contextmanager
 def _stand_ins() -> Iterator[None]:
     """With stand-ins for what does not load; taken away again at the end."""
-    from transformers.utils import is_torchvision_available
+    from transformers.utils.import_utils import is_torchvision_available
 
     is_torchvision_available()  # remembered now, so that no stand-in is taken for the package
     added: dict[str, ModuleType] = {}

@@ -14,7 +14,7 @@ from smelt.evaluation.row import append_rows
 from smelt.reporting.tables.sheet import Sheet
 from smelt.select.step_choice import chosen_step
 from smelt.suites.report import report
-from smelt.suites.selection.published import uqmerge
+from smelt.suites.selection.paper import uqmerge
 from smelt.suites.selection.report.analyses import SelectionAnalysis, read_selection
 from smelt.suites.selection.report.figures import random_figure, trace_figure
 from smelt.suites.selection.report.headline import selection_sentences, selection_tiles

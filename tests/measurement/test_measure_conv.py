@@ -68,7 +68,12 @@ def test_stride_and_padding_decide_which_patches_there_are() -> None:
 
 def test_patches_are_what_the_convolution_multiplies_whatever_its_padding() -> None:
     x = torch.randn(2, 3, 5, 6, generator=torch.Generator().manual_seed(0))
-    for words in ({"padding": "same", "dilation": 2}, {"padding": "valid"}, {"padding": 1, "stride": 2}, {"dilation": 2}):
+    for words in (
+        {"padding": "same", "dilation": 2},
+        {"padding": "valid"},
+        {"padding": 1, "stride": 2},
+        {"dilation": 2},
+    ):
         layer = nn.Conv2d(3, 4, (3, 2), bias=False, **words)
         expected = layer(x).flatten(2).mT
         torch.testing.assert_close(patches(layer, x) @ layer.weight.flatten(1).T, expected)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,8 @@ def reasons() -> str:
     """Why commands are refused, and which pages they stand on."""
     refused = [line for line in _found()["lines"] if line["status"] == "refused"]
     lines = ["| why | commands | an example of what is said | pages |", "|---|---|---|---|"]
-    kinds = sorted({line["kind"] for line in refused}, key=lambda kind: -sum(one["kind"] == kind for one in refused))
+    each = Counter(line["kind"] for line in refused)
+    kinds = sorted(each, key=lambda kind: (-each[kind], kind))
     for kind in kinds:
         own = [line for line in refused if line["kind"] == kind]
         pages = list(dict.fromkeys(line["page"].removeprefix("docs/").removesuffix(".md") for line in own))

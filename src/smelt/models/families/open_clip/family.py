@@ -131,10 +131,9 @@ def _over(given: ModelInput, rest: OpenClip) -> OpenClip:
             f"{given.label}: its picture tower is another one than that of {rest.label}: {faults[0]}{more}"
         )
     state = read_all({name: (given, name) for name in wanted})
-    model = sharing_copy(rest.model)
-    tower: Any = copy.deepcopy(rest.model.visual)
-    model.visual = tower
-    tower.load_state_dict({name.removeprefix(VISION): tensor for name, tensor in state.items()})
+    model: Any = sharing_copy(rest.model)
+    model.visual = copy.deepcopy(rest.model.visual)
+    model.visual.load_state_dict({name.removeprefix(VISION): tensor for name, tensor in state.items()})
     vision, others = _hashes(model)
     return replace(
         rest,

@@ -51,9 +51,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("SMELT_CACHE", str(tmp_path_factory.mktemp("smelt-cache")))
 
 
+@pytest.fixture(scope="module")
+def _empty_hub() -> None:
+    """Files of tests do not meet each other's repositories, which may have the same public names."""
+    _HUB.contents.clear()
+
+
 @pytest.fixture
-def stand_in() -> Iterator[StandInHub]:
-    """The stand-in hub, without the requests and faults of tests before; what was put into it stays."""
+def stand_in(_empty_hub: None) -> Iterator[StandInHub]:
+    """The stand-in hub, without the requests and faults of tests before; what this file put into it stays."""
     _HUB.requests.clear()
     _HUB.faults.clear()
     yield _HUB

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -113,13 +114,20 @@ def _refuse(repository: str, wrong: list[str]) -> None:
 
 @contextmanager
 def _quiet_client() -> Iterator[None]:
+    """The client tells of errors alone, and draws bars on a terminal only."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
     logger = logging.getLogger("huggingface_hub")
-    level = logger.level
+    level, bars = logger.level, not are_progress_bars_disabled()
     logger.setLevel(logging.ERROR)
+    if bars and not sys.stderr.isatty():
+        disable_progress_bars()
     try:
         yield
     finally:
         logger.setLevel(level)
+        if bars:
+            enable_progress_bars()
 
 
 def _data_sets() -> list[Path]:

@@ -56,6 +56,8 @@ class Repository:
     """Files need a token."""
     commits: dict[str, dict[str, StoredFile]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
+    made: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """Held while its files are made."""
 
     def commit(self, files: Mapping[str, bytes], branch: str = "main") -> str:
         """All files of a new revision; its name follows from what they hold."""
@@ -100,10 +102,18 @@ class Contents:
     def find(self, kind: str, name: str) -> Repository | None:
         with self._lock:
             found = self._known.get((kind, name))
-            make = self._later.pop((kind, name), None)
-            if found is not None and make is not None:
-                found.commit(_bytes_of(make()))
-            return found
+        if found is not None:
+            with found.made:  # its own lock: whoever makes it may ask for other repositories
+                make = self._later.pop((kind, name), None)
+                if make is not None:
+                    found.commit(_bytes_of(make()))
+        return found
+
+    def clear(self) -> None:
+        """Nothing is there any more."""
+        with self._lock:
+            self._known.clear()
+            self._later.clear()
 
     def _add(self, kind: str, name: str, files: Mapping[str, bytes] | Path, gated: bool) -> Repository:
         with self._lock:

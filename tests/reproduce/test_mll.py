@@ -92,7 +92,7 @@ def test_graph_hub_and_bench_of_the_paper_are_one_command_each(cli, small_world,
     named = ",".join(task.task_name for task in tasks)
     bench = cli("bench", "hub", "--preset", "paper", "--tasks", named, "--executor", "inline", "-o", tmp_path / "bench")
     assert bench.code == 0, bench.err
-    assert "Model RN101.openai: LEFT OUT, the Hugging Face hub has no model 'timm/resnet101_clip.openai'" in bench.err
+    assert "Model RN101.openai: LEFT OUT, hf:timm/resnet101_clip.openai is not on the Hugging Face Hub" in bench.err
     rows = [json.loads(line) for line in (tmp_path / "bench" / "rows.jsonl").read_text().splitlines()]
     alone = {row["entry"] for row in rows if row.get("part") == "hub: models"}
     assert alone == {f"model-{name}" for name in KINDS}

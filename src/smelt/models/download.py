@@ -17,7 +17,7 @@ from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
 from smelt.models.verified_download import hub_fault, verified
 
-__all__ = ["can_open_without_download", "download", "fetch_files", "in_cache", "listed_files", "wanted_files"]
+__all__ = ["download", "fetch_files", "in_cache", "listed_files", "wanted_files"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -76,21 +76,6 @@ def fetch_files(name: str, patterns: Sequence[str]) -> Path:
 def listed_files(repo: str, revision: str) -> list[str]:
     """The files of a model on the hub; none where it cannot be asked."""
     return _listed(repo, revision)
-
-
-def can_open_without_download(ref: str) -> bool:
-    """Whether a reference can be opened by its shapes, or is here: nothing of it would be fetched."""
-    from smelt.models.repository import listing
-    from smelt.models.weightless import shape_source_of_repository
-
-    for part in ref.split("+"):
-        name = part.removeprefix("hf:")
-        if name == part or in_cache(name) or ("+" not in ref and shape_source_of_repository(name) is not None):
-            continue
-        safe = any(path.endswith(".safetensors") and "/" not in path for path in listing("model", name).files)
-        if "+" in ref or not safe:
-            return False
-    return True
 
 
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:

@@ -34,6 +34,7 @@ __all__ = [
     "find_ref",
     "local_path",
     "open_ref",
+    "open_without_download",
     "ref_seen_from",
     "reference_scheme",
     "schemes",
@@ -59,6 +60,8 @@ schemes: Registry[Scheme] = Registry(
     home=lambda scheme: getattr(scheme, "__module__", ""),
 )
 """Every scheme by the word before the colon. Filled by the decorator as their modules are loaded."""
+_FETCHED = ("hf", "open_clip")
+"""Schemes whose models come over the network."""
 S = TypeVar("S", bound=Callable[..., Path | Source])
 
 
@@ -155,6 +158,17 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
     if "+" in ref:
         return "+".join(absolute_ref(part, relative_to) for part in split_adapter(ref, relative_to))
     return ref
+
+
+def open_without_download(ref: str, *, allow_pickle: bool = False) -> Source | None:
+    """The Source that a reference means, by its shapes where it is not on this machine; None where nothing is known."""
+    scheme, _, name = ref.partition(":")
+    if scheme == "hf" and "+" not in name:
+        from smelt.models.download import in_cache
+
+        return open_ref(ref, allow_pickle=allow_pickle) if in_cache(name) else _shape(name)
+    elsewhere = any(part.partition(":")[0] in _FETCHED for part in ref.split("+"))
+    return None if elsewhere else open_ref(ref, allow_pickle=allow_pickle)
 
 
 def _shape(name: str) -> Source | None:

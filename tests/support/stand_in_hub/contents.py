@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 LFS_SUFFIXES = frozenset(
@@ -25,13 +26,13 @@ class StoredFile:
     def size(self) -> int:
         return len(self.content)
 
-    @property
+    @cached_property
     def oid(self) -> str:
         """What git calls it."""
         stored = self.pointer if self.lfs else self.content
         return hashlib.sha1(b"blob %d\0" % len(stored) + stored).hexdigest()
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
 

@@ -93,6 +93,8 @@ class StandInHub:
 class _Handler(BaseHTTPRequestHandler):
     hub: StandInHub
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # an answer in one piece: in two, the second would wait for the client's word about the first
+    disable_nagle_algorithm = True
 
     def log_message(self, *words: Any) -> None:
         pass

@@ -18,8 +18,7 @@ from smelt.display.shown import Shown
 from smelt.engine.pool import ModelPool
 from smelt.errors import RecipeError, SmeltError
 from smelt.formats.source import Source
-from smelt.models.download import can_open_without_download
-from smelt.models.references import open_ref
+from smelt.models.references import open_without_download
 from smelt.prepare.plan import plan_recipe
 from smelt.recipe.schema import Recipe
 from smelt.reporting.words import bytes_text, plural, seconds_text
@@ -184,9 +183,10 @@ class _Shapes:
         self.faults: dict[str, str] = {}
         for ref in dict.fromkeys(refs):
             try:
-                if not can_open_without_download(ref):
+                source = open_without_download(ref, allow_pickle=allow_pickle)
+                if source is None:
                     raise RecipeError("neither its shapes nor safetensors headers are known before it is fetched")
-                self.sources[ref] = open_ref(ref, allow_pickle=allow_pickle, shapes=True)
+                self.sources[ref] = source
             except SmeltError as error:
                 self.faults[ref] = _first_line(error)
 

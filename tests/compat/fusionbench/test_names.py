@@ -223,8 +223,10 @@ def test_the_config_for_damaged_pictures_has_the_four_tasks_and_the_corruption_t
     name = "clip-vit-base-patch32_robustness_corrupted"
     one = experiment("method=simple_average", "corruption=spatter", config_name=name)
     assert list(one.pool.models) == list(one.evaluation.tasks) == ["stanford_cars", "eurosat", "resisc45", "gtsrb"]
-    assert one.evaluation.corruption == "spatter@1"
-    assert experiment("method=simple_average", f"taskpool={name}").evaluation.corruption == "gaussian_noise@1"
+    assert one.evaluation.corruption == "spatter@stored", "FusionBench's own damaged pictures"
+    assert experiment("method=simple_average", f"taskpool={name}").evaluation.corruption == "gaussian_noise@stored"
+    made = experiment("method=simple_average", "corruption=spatter", "taskpool.severity=2", config_name=name)
+    assert made.evaluation.corruption == "spatter@2"
     assert "no corruption named 'fog'" in fault("corruption=fog", config_name=name)
     assert "a severity is 1 to 5" in fault("taskpool.severity=6", config_name=name)
 

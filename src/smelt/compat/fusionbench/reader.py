@@ -19,7 +19,7 @@ from smelt.compat.fusionbench.names import RefusedName, pool_type
 from smelt.errors import RecipeError, SmeltError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
-from smelt.tasks.corruptions.corruption import CLEAN, Corruption
+from smelt.tasks.corruptions.corruption import CLEAN, STORED, Corruption
 from smelt.tasks.corruptions.parameters import SetName
 
 __all__ = ["EvaluationPlan", "Experiment", "read_experiment", "read_model_pool"]
@@ -195,7 +195,8 @@ class _Tasks(Strict, strict=True):
     batch_size: Annotated[int, Field(gt=0)] = 256
     num_workers: int = 0
     corruption: _Text | None = None
-    severity: int = 1
+    severity: int | Literal["stored"] = 1
+    """1 to 5, or `stored`: the damaged pictures that the data sets themselves hold, which are FusionBench's own."""
     corrupted_by: SetName = "cifar_c"
 
     @property
@@ -206,7 +207,7 @@ class _Tasks(Strict, strict=True):
         assert self.corruption is not None
         kind, at, severity = self.corruption.partition("@")
         name = f"{_THEIRS.get(kind, kind)}@{severity if at else self.severity}"
-        return Corruption.parse(name, self.corrupted_by).name
+        return Corruption.parse(name).name if name.endswith(STORED) else Corruption.parse(name, self.corrupted_by).name
 
 
 class _Harness(Strict, strict=True):

@@ -115,7 +115,7 @@ def _refuse(repository: str, wrong: list[str]) -> None:
 @contextmanager
 def _quiet_client() -> Iterator[None]:
     """The client tells of errors alone, and draws bars on a terminal only."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     logger = logging.getLogger("huggingface_hub")
     level, bars = logger.level, not are_progress_bars_disabled()

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import smelt
 from smelt.evaluation.row import Row
-from smelt.models.references import find_ref
+from smelt.formats.source import read_whole
+from smelt.models.references import find_ref, open_ref
 from smelt.suites.find import find_suite
 from stand_in_hub.published import neulig as published
 
@@ -99,7 +101,7 @@ def test_rn50_merges_by_regmean_and_the_table_says_why_there_is_no_mixture(here:
     ran = cli("bench", "neulig-paper", "--family", "RN50", "--preset", "try", "--methods", "average")
     assert ran.code == 2
     assert "there is no expert at experts/RN50/gtsrb (and 6 more)" in ran.err
-    assert "fine-tune open_clip:RN50/openai on" in ran.err
+    assert "smelt finetune open_clip:RN50/openai --tasks gtsrb --recipe neulig-clip --output whole" in ran.err
     experts(here / "experts" / "RN50")
     flags = ["--preset", "try", "--methods", "average,regmean,neulig-semi", "--executor", "inline", "--quiet"]
     ran = cli("bench", "neulig-paper", "--family", "RN50", *flags)
@@ -150,3 +152,20 @@ def test_transfer_and_shares_of_the_data_run_to_their_ends(here: Path) -> None:
     shares = {row.setting["fraction"] for row in done.rows if isinstance(row, Row) and "fraction" in row.setting}
     assert len(shares) == 10
     assert "Table s8" in page(here / "out")
+
+
+def test_an_expert_of_the_residual_network_is_made_by_one_command(here: Path, cli: Any) -> None:
+    words = ("open_clip:RN50/openai", "--tasks", "mnist", "--recipe", "neulig-clip", "--epochs", "0.5")
+    refused = cli("finetune", *words, "-o", "tower")
+    assert refused.code == 2
+    assert "output: only a CLIP of transformers has a picture tower that is a model of its own" in refused.err
+    made = cli("finetune", *words, "--output", "whole", "-o", "experts/RN50/mnist")
+    assert made.code == 0, made.err
+    base, expert = (open_ref(ref) for ref in ("open_clip:RN50/openai", "experts/RN50/mnist"))
+    assert expert.tensors.keys() == base.tensors.keys()
+    changed = {name for name in base.tensors if not torch.equal(read_whole(base, name), read_whole(expert, name))}
+    assert any(name.endswith("conv1.weight") for name in changed)
+    assert any(name.endswith("running_mean") for name in changed), "batch norms learn the task's statistics"
+    assert all(name.startswith("visual.") for name in changed)
+    asked = cli("eval", "experts/RN50/mnist", "--tasks", "mnist", "--limit", "8")
+    assert asked.code == 0, asked.err

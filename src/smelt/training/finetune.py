@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["Finetuned", "finetune"]
 
 _KINDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "classifier": ("smelt.training.pictures", "PictureTrainee", ("vision_model.*",)),
+    "classifier": ("smelt.training.pictures", "PictureTrainee", ("vision_model.*", "visual.*")),
     "causal_lm": ("smelt.training.texts", "TextTrainee", ("*",)),
 }
 """Kind of model -> its file and class here, and what is trained of it where the recipe does not say."""
+_FAMILIES = ("clip", "open_clip", "causal_lm")
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ def _kind(base: str | Path, recipe: TrainingRecipe, tasks: Sequence[Task], allow
     if kind not in _KINDS or without:
         raise RecipeError(f"{'; '.join(without) or kind}, on which nothing is trained; there is: {', '.join(_KINDS)}")
     family = family_of(base, kind, allow_pickle=allow_pickle)
-    if kind not in family.model_kinds or family.marker is not None or family.name not in ("clip", "causal_lm"):
+    if kind not in family.model_kinds or family.marker is not None or family.name not in _FAMILIES:
         raise RecipeError(f"{base}: is a model of the family {family.name}, of which no expert is trained here")
     if kind == "classifier" and recipe.weights != "float32":
         raise RecipeError("weights: a picture tower is trained in float32; leave it out (precision may be bfloat16)")

@@ -76,8 +76,10 @@ class _Tensor(NamedTuple):
 
 def check_output_kind(recipe: TrainingRecipe, config: Mapping[str, Any] | None) -> None:
     """Refuse an output that a model of this config has no form for."""
-    if recipe.written == "tower" and config and config.get("model_type") not in ("clip", "clip_vision_model"):
-        raise RecipeError("output: only a CLIP has a picture tower that is a model of its own; write it whole")
+    if recipe.written == "tower" and (config or {}).get("model_type") not in ("clip", "clip_vision_model"):
+        raise RecipeError(
+            "output: only a CLIP of transformers has a picture tower that is a model of its own; write it whole"
+        )
 
 
 def write_expert(trainee: Trainee, source: Source, out: Path, note: TrainingNote, *, force: bool) -> None:

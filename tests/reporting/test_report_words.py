@@ -13,7 +13,9 @@ from smelt.reporting.words import (
 )
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4213, "0.42 s"), (12.34, "12.3 s"), (200.2, "3 min 20 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4213, "0.42 s"), (12.34, "12.3 s"), (200.2, "3 min 20 s"), (18_720, "5 h 12 min")]
+)
 def test_seconds(seconds, text):
     assert seconds_text(seconds) == text
 

@@ -44,6 +44,7 @@ def suite(stand_in, folders, tmp_path):
     where = {"dataset": "needs/colours", "splits": {"train": "train", "test": "test"}, "held_out": {"fraction": 0.5}}
     words = {"name": "colours", "classes": list(COLOURS), "templates": list(TEMPLATES), "data": where}
     (task / "task.yaml").write_text(yaml.safe_dump(words))
+    looks = {"split": "train", "examples": 4, "tasks": {"one": str(task), "two": str(task)}}
     content = {
         "name": "needs",
         "version": 1,
@@ -52,6 +53,7 @@ def suite(stand_in, folders, tmp_path):
         "tasks": [str(task)],
         "entries": {
             "average": {"label": "Average", "merge": "average"},
+            "regmean": {"label": "RegMean", "merge": "regmean", "data": looks},
             "task_arithmetic": {"label": "Task arithmetic", "merge": {"task_arithmetic": {"scale": 0.3}}},
         },
     }
@@ -68,7 +70,7 @@ def test_a_dry_run_says_what_would_be_fetched_and_fetches_nothing(stand_in, suit
     (data,) = [one for one in needs.downloads if one.kind == "data set"]
     assert (data.name, data.missing) == ("needs/colours", data.total)
     assert needs.fetched == sum(one.missing for one in needs.downloads)
-    assert (needs.models, needs.tasks, needs.merges, needs.asked) == (3, 1, 2, 5)
+    assert (needs.models, needs.tasks, needs.merges, needs.asked) == (3, 1, 3, 6)
     assert needs.unknown == [f"{suite.path.with_name('colours')}: how many examples it has"]
     assert needs.faults == []
     fetched = {one.path.rpartition("/")[2] for one in stand_in.requests if one.sent and "/cdn/" not in one.path}
@@ -80,7 +82,7 @@ def test_the_command_prints_it_and_leaves_no_folder(cli, suite, tmp_path, monkey
     ran = cli("bench", suite.path, "--dry-run")
     assert ran.code == 0, ran.err
     assert "needs/base" in ran.out
-    assert "2 merges" in ran.out
+    assert "3 merges" in ran.out
     assert not (tmp_path / "needs").exists()
     words = json.loads(cli("bench", suite.path, "--dry-run", "--json", "--methods", "average").out)
     assert (words["merges"], words["asked"]) == (1, 4)
@@ -99,7 +101,8 @@ def test_what_cannot_fit_is_refused_before_anything_is_fetched(stand_in, suite, 
 
 def test_a_run_says_first_what_it_fetches_and_a_second_one_has_it(suite, tmp_path):
     said = []
-    done = smelt.bench(suite.path, out=tmp_path / "out", tune=False, tell=said.append)
+    methods = ["average", "task_arithmetic"]
+    done = smelt.bench(suite.path, out=tmp_path / "out", methods=methods, tune=False, tell=said.append)
     assert said[0].startswith("to fetch ")
     assert {row.entry for row in done.rows} == {"pretrained", "expert-one", "expert-two", "average", "task_arithmetic"}
     assert [one.missing for one in smelt.bench_needs(suite.path).downloads] == [0, 0, 0, 0]

@@ -117,17 +117,21 @@ def _quiet_client() -> Iterator[None]:
     """The client tells of errors alone, and draws bars on a terminal only."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    logger = logging.getLogger("huggingface_hub")
+    logger, data = logging.getLogger("huggingface_hub"), sys.modules.get("datasets")
     level, bars = logger.level, not are_progress_bars_disabled()
     logger.setLevel(logging.ERROR)
-    if bars and not sys.stderr.isatty():
+    if hidden := bars and not sys.stderr.isatty():
         disable_progress_bars()
+        if data is not None:  # the data library has bars of its own
+            data.disable_progress_bars()
     try:
         yield
     finally:
         logger.setLevel(level)
-        if bars:
+        if hidden:
             enable_progress_bars()
+            if data is not None:
+                data.enable_progress_bars()
 
 
 def _data_sets() -> list[Path]:

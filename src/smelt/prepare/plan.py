@@ -64,20 +64,25 @@ def plan(
     (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """
     recipe, relative_to, pool = read_request(models, base, method, words)
-    return plan_recipe(recipe, pool, relative_to=relative_to, threads=threads, memory=memory, device=device)
+    words_of_a_run: dict[str, Any] = {"threads": threads, "memory": memory, "device": device}
+    return plan_recipe(recipe, pool, from_references=pool is None, relative_to=relative_to, **words_of_a_run)
 
 
 def plan_recipe(
     recipe: Recipe,
     pool: ModelPool | None = None,
     *,
+    from_references: bool = True,
     relative_to: Path | None = None,
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
 ) -> PlanReport:
-    """What merging a recipe would do; `pool` are its models where they are open already."""
-    if not is_data_missing(recipe, pool):
+    """What merging a recipe would do; `pool` are its models where they are open already.
+
+    Models that are not `from_references` lie in memory and have no data of their own.
+    """
+    if not is_data_missing(recipe, None if from_references else pool):
         with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
             return describe_plan(ready, threads, memory, device)
     with _planned_with_data(recipe, relative_to, pool) as ready:

@@ -34,7 +34,10 @@ def plural(number: int, one: str, many: str | None = None) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Three digits that matter: `0.42 s`, `12.3 s`, `3 min 20 s`."""
+    """Three digits that matter: `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`."""
+    if seconds >= 7200:
+        minutes = round(seconds / 60)
+        return f"{minutes // 60} h {minutes % 60} min"
     if seconds >= 120:
         whole = round(seconds)
         return f"{whole // 60} min {whole % 60} s"

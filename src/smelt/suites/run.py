@@ -112,7 +112,10 @@ def bench_needs(
     tasks: Sequence[str] | None = None,
     **words: Unpack[BenchWords],
 ) -> SuiteNeeds:
-    """What `bench` with the same words would fetch and need: disk, memory, a GPU, about how long. Nothing is got."""
+    """What `bench` with the same words would fetch and need: disk, memory, a GPU, about how long. Nothing is fetched.
+
+    `suite`, `methods`, `tasks` and the other words are those of `bench`.
+    """
     known, options = _asked_for(suite, methods, tasks, words)
     every = known.inputs(BenchOptions())
     chosen("method", methods, every.methods or methods or ())

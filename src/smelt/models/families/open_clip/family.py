@@ -148,7 +148,7 @@ def _over(given: ModelInput, rest: OpenClip) -> OpenClip:
 @contextlib.contextmanager
 def _as_the_library_reads_it(folder: Path, content: Mapping[str, Any], weights: str) -> Iterator[Path]:
     """A folder for the time of loading that names nothing outside it: one file of weights, the text tower's config."""
-    model = json.loads(json.dumps(content["model_cfg"]))
+    model = copy.deepcopy(dict(content["model_cfg"]))
     with tempfile.TemporaryDirectory(prefix="smelt-open-clip-") as made:
         place = Path(made)
         _check_names(folder, model)

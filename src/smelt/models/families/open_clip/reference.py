@@ -24,6 +24,7 @@ from typing import Any
 from smelt.caller import option
 from smelt.errors import OutputError, RecipeError, unknown
 from smelt.files.cache import cached_path
+from smelt.files.reading import read_json_table
 from smelt.files.writing import atomic_folder
 from smelt.formats.open import is_pickle
 from smelt.models.download import fetch_files, listed_files
@@ -128,8 +129,7 @@ def _text_config(text: Mapping[str, Any]) -> dict[str, Any] | None:
     name = text.get("hf_model_name")
     if not name:
         return None
-    content: dict[str, Any] = json.loads((fetch_files(str(name), ["config.json"]) / "config.json").read_text())
-    return content
+    return read_json_table(fetch_files(str(name), ["config.json"]) / "config.json")
 
 
 def _whole(folder: Path) -> bool:

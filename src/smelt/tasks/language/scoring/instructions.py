@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from smelt.errors import MissingExtra
+from smelt.files.reading import parse_json
 
 __all__ = ["fetch_tokenizer", "follows", "score"]
 
@@ -39,7 +39,7 @@ def follows(doc: Mapping[str, Any], answer: str) -> list[bool]:
 
 def _arguments(told: Any) -> list[dict[str, Any]]:
     """The arguments of every constraint; some data sets have them as JSON text, and say nothing by null."""
-    several = json.loads(told) if isinstance(told, str) else told
+    several = parse_json(told, "the arguments of its constraints") if isinstance(told, str) else told
     return [{name: value for name, value in one.items() if value is not None} for one in several]
 
 

@@ -118,8 +118,9 @@ def finetune(
     all), a YAML file or a table; other keywords go before what it says, any word of a recipe among them
     (`validation={"every": 100}`, `**{"lora.dropout": 0.1}`). Without a recipe give at least `steps` or `epochs`.
 
-    `method` is `full` or `lora` (of this `rank`), `lr` the highest rate of its schedule, `micro_batch` how many examples
-    of a batch go through at once, and `output` what is written: the `whole` model, its picture `tower`, the `adapter`.
+    `method` is `full` or `lora` (of this `rank`), `lr` the highest rate of its schedule, `micro_batch` how many
+    examples of a batch go through at once, and `output` what is written: the `whole` model, its picture `tower` or the
+    `adapter`.
 
     A run that was stopped goes on where it was with the same call, and ends with the same bytes; its state is saved
     every `save_every` steps and at Ctrl-C. With `dry_run` the plan is given and nothing is done. `text_from` is the

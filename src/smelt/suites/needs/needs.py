@@ -120,7 +120,8 @@ def suite_needs(suite: BaseSuite, options: BenchOptions) -> SuiteNeeds:
                 unknown.append(f"{name}: {found}")
             else:
                 plans[name] = found
-        seconds, untimed = _seconds(shapes.first, inputs, options, plans)
+        limit = options.limit or getattr(suite, "limit", None)
+        seconds, untimed = _seconds(shapes.first, inputs, limit, options.curve_limit, plans)
         asked_bytes = _asked_bytes(shapes.first, options)
     at_once = len(plans) if options.keep_models else options.workers
     merged = max((one.bytes_out for one in plans.values()), default=0)
@@ -217,12 +218,16 @@ class _Shapes:
 
 
 def _seconds(
-    model: Source | None, inputs: SuiteInputs, options: BenchOptions, plans: Mapping[str, PlanReport]
+    model: Source | None,
+    inputs: SuiteInputs,
+    limit: int | None,
+    curve_limit: int | None,
+    plans: Mapping[str, PlanReport],
 ) -> tuple[float | None, list[str]]:
     if model is None:
         return None, []
-    asked, untimed = asking_seconds(model, inputs.tasks, options.limit)
-    tried, _ = asking_seconds(model, inputs.validation, options.curve_limit or inputs.trial_examples)
+    asked, untimed = asking_seconds(model, inputs.tasks, limit)
+    tried, _ = asking_seconds(model, inputs.validation, curve_limit or inputs.trial_examples)
     merging = sum(min(one.seconds.values()) for one in plans.values())
     each = merging / len(plans) if plans else 0.0
     return inputs.asked * asked + inputs.trials * (tried + each) + merging, untimed

@@ -55,6 +55,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def _empty_hub() -> None:
     """Files of tests do not meet each other's repositories, which may have the same public names."""
     _HUB.contents.clear()
+    shutil.rmtree(
+        Path(_HUB_CACHE) / "hub", ignore_errors=True
+    )  # the client gives what it has where the Hub has nothing
 
 
 @pytest.fixture

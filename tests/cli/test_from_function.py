@@ -76,6 +76,7 @@ def test_a_command_says_no_other_default_than_its_function_but_for_a_reason(name
         "pool": "without one the zoo is listed",
         "allow_pickle": "a word of the recipe",
         "threads": "a word of the merge",
+        "test": "a recipe is tested unless it is said otherwise",
     }
     found = COMMANDS[name]
     for flag, option in found.options.items():

@@ -81,7 +81,7 @@ class Counted(Split):
 
 def test_only_the_last_corruption_is_kept(task: PictureTask, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted()
-    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name: counted)
+    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name, stored: counted)
     data = DataCache()
     whole, one = data.free_bytes, 30 * 8 * 8 * 3
 

@@ -11,7 +11,7 @@ from safetensors.torch import save
 
 from smelt.errors import RecipeError
 from smelt.models.download import download
-from smelt.models.verified_download import WrongHash, cache_folder
+from smelt.models.verified_download import WrongHash, repository_folder
 from stand_in_hub.server import TOKEN, Fault
 
 MEBIBYTE = 1 << 20
@@ -95,4 +95,4 @@ def test_what_lies_in_the_cache_is_not_hashed_again(stand_in, monkeypatch):
     stand_in.contents.add_model("down/again", files(3))
     download("down/again")
     monkeypatch.setattr("smelt.models.verified_download._sha256", lambda path: pytest.fail(f"hashed {path}"))
-    assert download("down/again").is_relative_to(Path(cache_folder("model", "down/again")))
+    assert download("down/again").is_relative_to(Path(repository_folder("model", "down/again")))

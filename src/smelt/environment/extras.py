@@ -20,6 +20,7 @@ GIVES = {
     "gguf": "read and write GGUF files",
     "llm": "evaluate language models, adapters, GGUF files",
     "vlm": "public benchmarks of models that see",
+    "finetune": "train experts",
     "tune": "search for settings on validation data",
     "cluster": "run jobs through Ray or Slurm",
     "hub": "a hub of labelled models, and its service",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from smelt.formats.source import TensorInfo
-from smelt.models.verified_download import Kind, cache_folder, hub_fault
+from smelt.models.verified_download import Kind, hub_fault, repository_folder
 from smelt.models.weightless import ShapeSource
 
 __all__ = ["Repository", "header_source", "listing"]
@@ -43,7 +43,7 @@ def listing(kind: Kind, name: str) -> Repository:
     info, fault = asked
     if info is None:
         return Repository(name, {}, {}, fault=fault)
-    blobs = cache_folder(kind, plain) / "blobs"
+    blobs = repository_folder(kind, plain) / "blobs"
     files = {one.rfilename: int(one.size or 0) for one in info.siblings or ()}
     here = {one.rfilename for one in info.siblings or () if (blobs / _etag(one)).exists()}
     missing = {path: size for path, size in files.items() if path not in here}

@@ -21,7 +21,7 @@ from smelt.errors import SmeltError
 from smelt.files.reading import read_json
 from smelt.files.writing import write_json
 
-__all__ = ["WrongHash", "cache_folder", "hub_fault", "verified", "verified_data_sets"]
+__all__ = ["WrongHash", "hub_fault", "repository_folder", "verified", "verified_data_sets"]
 
 Kind = Literal["model", "dataset"]
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
@@ -41,7 +41,7 @@ def verified(kind: Kind, repository: str) -> Iterator[None]:
 
     The client says nothing meanwhile: it takes up connections that broke by itself.
     """
-    folder = cache_folder(kind, repository)
+    folder = repository_folder(kind, repository)
     pending = folder / _PENDING
     before = _pending(pending)
     if before is None:
@@ -70,7 +70,7 @@ def verified_data_sets() -> Iterator[None]:
         _refuse(folder.name.removeprefix("datasets--").replace("--", "/"), names)
 
 
-def cache_folder(kind: Kind, repository: str) -> Path:
+def repository_folder(kind: Kind, repository: str) -> Path:
     """Where the client keeps a repository."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name

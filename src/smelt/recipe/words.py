@@ -70,6 +70,7 @@ class MergeWords(RecipeWords, total=False):
     merge: Literal["mean", "sum", "max"]
     normalize: bool
     over: Literal["tensor", "row", "column"]
+    patience: int | None
     r: Number
     rank: int | None
     reduction: Number
@@ -78,6 +79,7 @@ class MergeWords(RecipeWords, total=False):
     routed: str | None
     scale: Number
     solver: Literal["spectral", "adam"]
+    step_by: Literal["auto", "model", "block"]
     steps: int
     t: Number
     task: str | None

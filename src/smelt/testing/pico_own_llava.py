@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from smelt.testing.pico_llava import PICTURES, llava, llava_tokenizer
 
@@ -137,6 +136,8 @@ def save_shards(folder: Path, state: dict[str, torch.Tensor], shards: int, *, pi
         if pickled:
             torch.save(some, folder / file)
         else:
+            from safetensors.torch import save_file
+
             save_file(some, folder / file, metadata={"format": "pt"})
         places |= dict.fromkeys(some, file)
     total = sum(tensor.nbytes for tensor in state.values())

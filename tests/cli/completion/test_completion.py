@@ -37,7 +37,7 @@ def texts(*typed):
         (["merge", "-m", "ties", "--set", "den"], ["density="]),
         (["merge", "-m", "dare,ties", "--set", "ties.d"], ["ties.density="]),
         (["eval", "zoo:clip-tiny", "--tasks", "photos,digi"], ["photos,digits"]),
-        (["tasks", "mergeb"], ["mergebench"]),
+        (["tasks", "mll"], ["mllm10", "mllm10-out", "mllm10-val"]),
         (["bench", "clip8-ro"], ["clip8-robustness"]),
         (["merge", "--pool", "MergeBench/gemma-2-2b-"], ["MergeBench/gemma-2-2b-it"]),
         (["cache", "clean", "--kind", "feat"], ["features"]),

@@ -83,7 +83,7 @@ def test_a_model_that_cannot_be_loaded_costs_its_own_line_where_the_suite_says_s
     config["vision_config"]["hidden_size"] += 1  # found when it is loaded, not when its files are looked at
     (damaged / "config.json").write_text(json.dumps(config))
     models = {"gone": "hf:nobody/has-this", **refs, "damaged": str(damaged)}
-    with pytest.raises(RecipeError, match="has no model 'nobody/has-this'"):
+    with pytest.raises(RecipeError, match="hf:nobody/has-this is not on the Hugging Face Hub"):
         bench(tmp_path, monkeypatch, ["mll"], models=models, **SHORT)
     run = bench(tmp_path, monkeypatch, ["mll"], models=models, unloadable="leave out", **SHORT)
     assert {row.entry for row in run.rows(part=MODELS)} == {f"model-{name}" for name in TURNS}

@@ -99,6 +99,7 @@ def test_every_variable_that_the_code_reads_is_in_the_table():
     others = {
         "HF_HOME",
         "TRITON_CACHE_DIR",
+        "WORLD_SIZE",
         "CUDA_VISIBLE_DEVICES",
         "COMP_WORDBREAKS",
         "XDG_CONFIG_HOME",

@@ -87,7 +87,7 @@ def test_a_model_that_cannot_be_loaded_costs_its_own_line_where_the_suite_says_s
         bench(tmp_path, monkeypatch, ["mll"], models=models, **SHORT)
     run = bench(tmp_path, monkeypatch, ["mll"], models=models, unloadable="leave out", **SHORT)
     assert {row.entry for row in run.rows(part=MODELS)} == {f"model-{name}" for name in TURNS}
-    assert any(line.startswith("Model gone: LEFT OUT, the Hugging Face hub has no model") for line in run.told)
+    assert any(line.startswith("Model gone: LEFT OUT, hf:nobody/has-this is not on") for line in run.told)
     missing = json.loads((tmp_path / "out" / "analyses" / "hub-left-out.json").read_text())["models"]
     assert list(missing) == ["gone", "damaged"]
     assert "Models that were left out" in run.done.report.read_text()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.schema import faults_of
+from smelt.files.schema import Strict, faults_of
 from smelt.recipe.read import load_yaml
 from smelt.reporting.published import PublishedTable
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from smelt.suites.kind import SuiteKind
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["PUBLISHED", "published_tables", "read_table"]
+__all__ = ["PUBLISHED", "published_tables", "read_printed", "read_table"]
 
 PUBLISHED = "published"
+T = TypeVar("T", bound=Strict)
 
 
 def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None:
@@ -35,10 +36,15 @@ def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None
 
 def read_table(folder: Path, name: str) -> PublishedTable:
     """One table by its name in a folder, or by its path."""
+    return read_printed(folder, name, PublishedTable)
+
+
+def read_printed(folder: Path, name: str, schema: type[T]) -> T:
+    """What was printed, as data of some form, by its name in a folder or by its path."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
         raise RecipeError(unknown("published table", name, sorted(one.stem for one in folder.glob("*.yaml"))))
     try:
-        return PublishedTable.model_validate(load_yaml(path, "published table"))
+        return schema.model_validate(load_yaml(path, "published table"))
     except ValidationError as error:
         raise RecipeError(f"{path}: " + "; ".join(faults_of(error))) from None

@@ -78,7 +78,7 @@ def test_the_series_have_ten_places_and_end_as_table_s5_does() -> None:
     transfer, shares = published_series(["neulig-s8", "neulig-s9-ViT-B-32"])
     assert transfer.places == list(range(1, 11))
     assert shares.lines["merged"].values[-1] == table("neulig-s5-merged").lines["neulig-semi"].values[-1] == 95.43
-    with pytest.raises(RecipeError, match="no printed series named 'neulig-s10'"):
+    with pytest.raises(RecipeError, match="no published table named 'neulig-s10'"):
         published_series(["neulig-s10"])
 
 

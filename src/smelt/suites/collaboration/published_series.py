@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from smelt.errors import RecipeError, unknown
-from smelt.files.schema import Strict, faults_of
-from smelt.recipe.read import load_yaml
+from smelt.files.schema import Strict
+from smelt.suites.published import read_printed
 
 __all__ = ["SeriesLine", "SeriesTable", "published_series"]
 
@@ -56,14 +55,4 @@ class SeriesTable(Strict):
 
 def published_series(names: Sequence[str]) -> list[SeriesTable]:
     """The tables of these names, read and checked."""
-    return [_read(name) for name in names]
-
-
-def _read(name: str) -> SeriesTable:
-    path = _FOLDER / f"{name}.yaml"
-    if not path.is_file():
-        raise RecipeError(unknown("printed series", name, sorted(one.stem for one in _FOLDER.glob("*.yaml"))))
-    try:
-        return SeriesTable.model_validate(load_yaml(path, "printed series"))
-    except ValidationError as error:
-        raise RecipeError(f"{path}: " + "; ".join(faults_of(error))) from None
+    return [read_printed(_FOLDER, name, SeriesTable) for name in names]

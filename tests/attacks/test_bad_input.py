@@ -24,7 +24,7 @@ READS = {
     "methods": "methods BAD",
     "learn": "learn RECIPE -o OUT",
     "mix": "mix RECIPE -o OUT",
-    "finetune": "finetune BAD --tasks colours --split val --steps 1 --batch 2 -o OUT",
+    "finetune": "finetune BAD --tasks colours --set split=val --steps 1 --batch 2 --lr 0.001 -o OUT",
     "neulig": "neulig --base base --model one=BAD --model two=two --task one=colours --task two=colours -o OUT",
     "tune": "tune RECIPE --tasks colours --trials 1 -o OUT",
     "run": "run method=simple_average modelpool=BAD merged_model_save_path=OUT",

@@ -33,7 +33,7 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
         return folder
     commit = folder.name  # a branch may move between two requests
     here = _pickles(path.name for path in folder.iterdir())
-    pickles = _pickles(_listed(repo, commit)) or here
+    pickles = _pickles(listed_files(repo, commit)) or here
     if not pickles:
         raise RecipeError(f"hf:{name} holds no weights that are read here: no *.safetensors, and no *.bin either")
     if not allow_pickle:
@@ -73,11 +73,6 @@ def fetch_files(name: str, patterns: Sequence[str]) -> Path:
     return _snapshot(name, repo, revision or None, patterns)
 
 
-def listed_files(repo: str, revision: str) -> list[str]:
-    """The files of a model on the hub; none where it cannot be asked."""
-    return _listed(repo, revision)
-
-
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
@@ -99,7 +94,7 @@ def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str
         ) from None
 
 
-def _listed(repo: str, revision: str) -> list[str]:
+def listed_files(repo: str, revision: str) -> list[str]:
     """The files of a model on the hub; none where it cannot be asked."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError

@@ -70,15 +70,13 @@ def data_downloads(tasks: Iterable[str]) -> list[Download]:
 
 
 def _model(name: str) -> Download:
-    if in_cache(name):
-        found = listing("model", name)
-        total = sum(found.files.get(path, 0) for path in wanted_files(found.files)) or None
-        return Download(name, "model", total, 0, "cache")
     found = listing("model", name)
+    wanted = wanted_files(found.files)
+    total, missing = (sum(some.get(path, 0) for path in wanted) for some in (found.files, found.missing))
+    if in_cache(name):
+        return Download(name, "model", total or None, 0, "cache")
     if found.fault is None:
-        wanted = wanted_files(found.files)
         note = "gated: needs a login and its owner's leave" if found.gated else ""
-        total, missing = (sum(some.get(path, 0) for path in wanted) for some in (found.files, found.missing))
         return Download(name, "model", total, missing, "hub", note)
     shapes = shape_source_of_repository(name)
     if shapes is not None:

@@ -1,0 +1,172 @@
+/* Codes and scales become numbers: (code - zero) * scale in float32, rounded once to the format that is offered.
+
+   Codes have four or eight bits and lie row after row. A scale (and a zero point) is shared by a block of `block_rows` by
+   `block_cols` codes. Work goes in short runs that share one scale: codes to float32 in the first cache, then scaled and
+   rounded. Called with ctypes (kernels.py); it needs nothing of Python's. */
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define EVERY_PROCESSOR
+#endif
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+enum { BF16 = 0, F16 = 1, F32 = 2 };                                  /* what is written */
+enum { SIGNED = 0, UNSIGNED = 1, E4M3 = 2, E5M2 = 3, CENTRED = 4, NIBBLES = 5 }; /* codes */
+
+#define RUN 256 /* numbers that are in work at once */
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Four bits of exponent with bias 7; what has none is a multiple of 2^-9, which float32 gets by a difference. */
+INLINE float from_e4m3(uint8_t code) {
+    uint32_t size = code & 0x7fu, sign = (uint32_t)(code & 0x80u) << 24;
+    float normal = float_of((size << 20) + (120u << 23)), small = float_of((size << 20) + (121u << 23)) - 0x1p-6f;
+    float value = size < 8 ? small : normal;
+    return float_of((size == 0x7f ? 0x7fc00000u : bits_of(value)) | sign);
+}
+
+/* Five bits of exponent with bias 15: the first byte of a half. */
+INLINE float from_e5m2(uint8_t code) {
+    uint32_t size = code & 0x7fu, sign = (uint32_t)(code & 0x80u) << 24;
+    float normal = float_of((size << 21) + (112u << 23)), small = float_of((size << 21) + (113u << 23)) - 0x1p-14f;
+    float value = size < 4 ? small : normal;
+    uint32_t bits = size >= 0x7c ? 0x7f800000u | (size & 3u) << 21 : bits_of(value);
+    return float_of(bits | sign);
+}
+
+INLINE uint16_t to_bf16(float value) {
+    uint32_t bits = bits_of(value), up = bits + 0x7fffu + ((bits >> 16) & 1u);
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : up >> 16);
+}
+
+/* To the nearest half, to the even one of two; what is below 2^-14 becomes a multiple of 2^-24. */
+INLINE uint16_t to_f16(float value) {
+    uint32_t bits = bits_of(value), size = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    uint32_t normal = (size - (112u << 23) + 0xfffu + (size >> 13 & 1u)) >> 13;
+    uint32_t small = bits_of(float_of(size) + 0.5f) - bits_of(0.5f);
+    uint32_t half = size < (113u << 23) ? small : normal;
+    half = size >= 0x477ff000u ? 0x7c00u : half;
+    return (uint16_t)((size > 0x7f800000u ? 0x7e00u : half) | sign);
+}
+
+#define FROM_BYTES(as)                                                                                                 \
+    for (int64_t i = 0; i < n; i++) out[i] = as(codes[i])
+#define FROM_SIGNED(code) (float)(int8_t)(code)
+#define FROM_UNSIGNED(code) (float)(code)
+#define FROM_CENTRED(code) (float)((int)(code) - 128)
+
+/* `n` codes from the `first` on, as numbers; `pairs` has the two numbers that each byte of nibbles stands for. */
+INLINE void numbers_of(int kind, const uint8_t *codes, const float *pairs, int64_t first, int64_t n, float *out) {
+    codes += kind == NIBBLES ? first / 2 : first;
+    if (kind == SIGNED)
+        FROM_BYTES(FROM_SIGNED);
+    else if (kind == UNSIGNED)
+        FROM_BYTES(FROM_UNSIGNED);
+    else if (kind == CENTRED)
+        FROM_BYTES(FROM_CENTRED);
+    else if (kind == E4M3)
+        FROM_BYTES(from_e4m3);
+    else if (kind == E5M2)
+        FROM_BYTES(from_e5m2);
+    else {
+        int64_t i = 0;
+        if (first & 1 && n) out[i++] = pairs[2 * *codes++ + 1];
+        for (; i + 1 < n; i += 2) memcpy(out + i, pairs + 2 * *codes++, 2 * sizeof *out);
+        if (i < n) out[i] = pairs[2 * *codes];
+    }
+}
+
+INLINE void write_run(const float *numbers, float zero, float scale, int64_t n, int format, char *out) {
+    if (format == BF16)
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16((numbers[i] - zero) * scale);
+    else if (format == F16)
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16((numbers[i] - zero) * scale);
+    else
+        for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (numbers[i] - zero) * scale;
+}
+
+typedef struct {
+    const uint8_t *codes;    /* of the whole rows that are given */
+    const float *pairs;      /* of nibbles: two numbers for each byte */
+    const float *scales;     /* [rows of blocks, scale_cols] */
+    const float *zeros;      /* likewise, or null */
+    const int32_t *group_of; /* the block of each column where columns are not in order, else null */
+    int64_t cols, scale_cols, block_rows, block_cols;
+    int64_t first_row;       /* of the first given row within its block */
+    int32_t kind, format;
+} Codes;
+
+/* How many of the `left` columns from `col` on share a scale, and which. */
+INLINE int64_t same_scale(const Codes *c, int64_t col, int64_t left, int64_t *block) {
+    int64_t n = left < RUN ? left : RUN;
+    if (c->group_of) {
+        *block = c->group_of[col];
+        for (int64_t i = 1; i < n; i++)
+            if (c->group_of[col + i] != c->group_of[col]) return i;
+        return n;
+    }
+    *block = col / c->block_cols;
+    int64_t rest = (*block + 1) * c->block_cols - col;
+    return rest < n ? rest : n;
+}
+
+/* Elements [start, start + count), counted from the first given row on. */
+EXPORT EVERY_PROCESSOR void smelt_dequantise(const Codes *c, int64_t start, int64_t count, char *out) {
+    float numbers[RUN];
+    int64_t size = c->format == F32 ? 4 : 2, row = start / c->cols, col = start % c->cols;
+    for (int64_t done = 0; done < count; row++, col = 0) {
+        int64_t places = (row + c->first_row) / c->block_rows * c->scale_cols;
+        for (int64_t n, block; col < c->cols && done < count; col += n, done += n) {
+            n = same_scale(c, col, c->cols - col < count - done ? c->cols - col : count - done, &block);
+            numbers_of(c->kind, c->codes, c->pairs, start + done, n, numbers);
+            write_run(numbers, c->zeros ? c->zeros[places + block] : 0.0f, c->scales[places + block], n, c->format,
+                      out + done * size);
+        }
+    }
+}
+
+#define TILE 64 /* rows that are turned at once */
+
+/* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. n is at most RUN. */
+EXPORT EVERY_PROCESSOR void smelt_dequantise_turned(const Codes *c, int64_t rows, int64_t first, int64_t n, char *out) {
+    float numbers[RUN], tile[RUN][TILE];
+    int64_t size = c->format == F32 ? 4 : 2;
+    for (int64_t top = 0; top < rows; top += TILE) {
+        int64_t deep = rows - top < TILE ? rows - top : TILE;
+        for (int64_t row = top; row < top + deep; row++) {
+            int64_t places = (row + c->first_row) / c->block_rows * c->scale_cols;
+            for (int64_t col = first, length, block; col < first + n; col += length) {
+                length = same_scale(c, col, first + n - col, &block);
+                numbers_of(c->kind, c->codes, c->pairs, row * c->cols + col, length, numbers);
+                float zero = c->zeros ? c->zeros[places + block] : 0.0f, scale = c->scales[places + block];
+                for (int64_t i = 0; i < length; i++) tile[col - first + i][row - top] = (numbers[i] - zero) * scale;
+            }
+        }
+        for (int64_t i = 0; i < n; i++)
+            write_run(tile[i], 0.0f, 1.0f, deep, c->format, out + (i * rows + top) * size);
+    }
+}

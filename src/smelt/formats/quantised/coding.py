@@ -92,7 +92,7 @@ class ScaledCodes:
     def _fill_turned(
         self, stored: Source, matrix: int, start: int, count: int, out: NDArray[np.uint8], work: Workspace
     ) -> None:
-        """From all codes of a matrix, which are kept until it is done: each row of the result needs some of all rows."""
+        """From all codes of a matrix, which are kept for a while: each row of the result needs some of every row."""
         codes = work.kept((self.codes, matrix), lambda: self._rows(stored, matrix, 0, self.rows, None))
         size = dtypes.item_size(self.info.dtype)
         first, last = start // self.rows, -(-(start + count) // self.rows)

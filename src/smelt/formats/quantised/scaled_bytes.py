@@ -1,7 +1,7 @@
 """One byte for a number: 8-bit floats and whole numbers with scales for a tensor, a row, a group or a block.
 
 Who writes them                       names of scales               what they go over
-DeepSeek, Qwen (`fp8`)                weight_scale_inv              blocks of 128 by 128; a factor, whatever it is called
+DeepSeek, Qwen (`fp8`)                weight_scale_inv              blocks of 128 by 128; a factor, despite the name
 MXFP8                                 weight_scale_inv, bytes       groups of 32; a power of two
 compressed-tensors, modelopt, fbgemm  weight_scale                  a tensor, rows, groups, blocks
 Mistral, ComfyUI                      qscale_weight, scale_weight   a tensor
@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
 from smelt.formats.quantised.coding import ScaledCodes
 from smelt.formats.quantised.grid import grid_of, matrices_of
 from smelt.formats.quantised.kernels import CodeKind
-from smelt.formats.quantised.scales import StoredScales
+from smelt.formats.quantised.scales import StoredScales, check_floats
 from smelt.formats.quantised.scheme import schemes
 from smelt.formats.source import TensorInfo
 
@@ -66,8 +65,8 @@ def _coding(
     kind, shape, exponents = _KINDS[info.dtype], info.shape, tensors[scales].dtype in _EXPONENTS
     if exponents and info.dtype == "I8":
         kind, shape = "e2m1", (*shape[:-1], 2 * shape[-1])
-    if not exponents and tensors[scales].dtype not in dtypes.FLOATS:
-        raise settings.fault(f"{scales!r} is {tensors[scales].dtype}; scales are floating point numbers")
+    if not exponents:
+        check_floats(scales, tensors[scales], settings)
     grid = grid_of(settings, key, shape, scales, tensors[scales].shape)
     sides = (grid.rows, grid.columns)
     zeros = f"{key}_zero_point" if f"{key}_zero_point" in tensors else None

@@ -18,9 +18,10 @@ from smelt.formats.quantised.code_tables import BYTES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.formats.source import Source
+    from smelt.formats.quantised.settings import QuantisationSettings
+    from smelt.formats.source import Source, TensorInfo
 
-__all__ = ["PackedZeros", "Scales", "StoredScales", "read_array"]
+__all__ = ["PackedZeros", "Scales", "StoredScales", "check_floats", "read_array", "read_whole_numbers"]
 
 
 class Scales(Protocol):
@@ -103,6 +104,20 @@ def read_array(stored: Source, name: str, start: int, count: int, *, exponents: 
     if code in dtypes.FP8:
         return BYTES["e4m3" if code == "F8_E4M3" else "e5m2"][raw]
     return raw.view(_WHOLE[code]).astype(np.float32)
+
+
+def read_whole_numbers(stored: Source, name: str) -> list[int]:
+    """All of a small stored tensor of whole numbers."""
+    info = stored.tensors[name]
+    raw = np.empty(info.nbytes, np.uint8)
+    stored.read_bytes(name, 0, raw.data)
+    return [int(number) for number in raw.view(_WHOLE[info.dtype])]
+
+
+def check_floats(name: str, info: TensorInfo, settings: QuantisationSettings) -> None:
+    """Refuse scales that are no floats."""
+    if info.dtype not in dtypes.FLOATS:
+        raise settings.fault(f"{name!r} is {info.dtype}; scales are floating point numbers")
 
 
 _WHOLE = {"I8": np.int8, "U8": np.uint8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "F64": np.float64}

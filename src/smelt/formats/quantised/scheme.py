@@ -1,14 +1,16 @@
 """Schemes: the ways to quantise that are read, each a function that finds its tensors by names, types and settings.
 
-`dequantised` is what opens a model: it asks every scheme, and refuses what none of them reads. A scheme is registered by
-its name (`schemes["mine"] = ...`), also by a plug-in: a module that an entry point of the group `smelt.formats` names.
+`dequantised` is what opens a model: it asks every scheme, and refuses what none of them reads. A scheme is registered
+by its name (`schemes["mine"] = ...`), also by a plug-in: a module that an entry point of the group `smelt.formats` names.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
+from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
 from smelt.formats.quantised.coding import Coding
 from smelt.formats.quantised.settings import QuantisationSettings, settings_of
@@ -26,13 +28,13 @@ class Scheme(Protocol):
     def __call__(
         self, tensors: Mapping[str, TensorInfo], stored: Source, settings: QuantisationSettings
     ) -> Mapping[str, Coding]:
-        """The tensors that it reads, by the names that they are offered under. `tensors` are those that nobody has claimed.
+        """The tensors that it reads, by the names that they are offered under. `tensors` are those that are left.
 
         CorruptFile where codes do not fit their scales, RecipeError where they are of a kind that is not read.
         """
 
 
-_OWN = ("scaled_bytes",)
+_OWN = ("packed_integers", "packed_floats", "scaled_bytes")
 schemes: Registry[Scheme] = Registry(
     "smelt.formats",
     own=lambda: {name: f"smelt.formats.quantised.{name}" for name in _OWN},
@@ -49,14 +51,15 @@ def dequantised(source: Source) -> Source:
     found = codings_of(source, settings)
     if not found:
         return source
-    names = " and ".join(found)
     codings = {key: coding for some in found.values() for key, coding in some.items()}
-    note = f"{source.label} is quantised ({names}, {len(codings):,} tensors); it is read as {settings.dtype}"
+    kinds = Counter(coding.how for coding in codings.values())
+    stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())
+    note = f"quantised: {stored}; read as {dtypes.torch_name(settings.dtype)}"
     return QuantisedSource(source, codings, note)
 
 
 def codings_of(source: Source, settings: QuantisationSettings) -> dict[str, Mapping[str, Coding]]:
-    """What each scheme reads of a model, by the words for how it is stored; all that it has is claimed, or it is refused."""
+    """What each scheme reads of a model, by the scheme's name. Codes that none of them reads are refused."""
     found: dict[str, Mapping[str, Coding]] = {}
     left = dict(source.tensors)
     for name, scheme in schemes.items():

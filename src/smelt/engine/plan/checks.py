@@ -24,7 +24,6 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.files.identity import file_hashes
 from smelt.formats import dtype as dtypes
-from smelt.formats.folder_files import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.quantised.unread import codes_and_scales

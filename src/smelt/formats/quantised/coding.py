@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Coding", "ScaledCodes"]
 
+_SHOWN = {"e4m3": "float8 e4m3", "e5m2": "float8 e5m2", "e2m1": "float4 e2m1", "centred8": "int8"}
 _TURNED_AT_ONCE = 32
 """Columns that are read together where a matrix is turned: a run begins and ends at a multiple of this."""
 
@@ -35,6 +36,10 @@ class Coding(Protocol):
     @property
     def info(self) -> TensorInfo:
         """The tensor as it is offered."""
+
+    @property
+    def how(self) -> str:
+        """The way in which it is stored, in a few words: `float8 e4m3, a scale for 128 by 128`."""
 
     @property
     def parts(self) -> Sequence[str]:
@@ -67,6 +72,10 @@ class ScaledCodes:
     """Stored tensors that belong to it and change no number: scales of activations, shapes."""
 
     @property
+    def how(self) -> str:
+        return f"{_SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}"
+
+    @property
     def parts(self) -> Sequence[str]:
         zeros = self.zeros.parts if self.zeros is not None else ()
         return (self.codes, *self.scales.parts, *zeros, *([self.order] if self.order else []), *self.unused)
@@ -80,6 +89,13 @@ class ScaledCodes:
             part = out[done * size : (done + length) * size]
             (self._fill_turned if self.turned else self._fill)(stored, matrix, first, length, part, work)
             done += length
+
+    def _share(self) -> str:
+        """What shares a scale, in words."""
+        high, wide = self.block
+        if wide < self.columns:
+            return f"{wide}" if high == 1 else f"{high} by {wide}"
+        return "each row" if high == 1 else "each tensor" if high >= self.rows else f"{high} rows"
 
     def _fill(
         self, stored: Source, matrix: int, start: int, count: int, out: NDArray[np.uint8], work: Workspace

@@ -1,7 +1,7 @@
 """Schemes: the ways to quantise that are read, each a function that finds its tensors by names, types and settings.
 
 `dequantised` is what opens a model: it asks every scheme, and refuses what none of them reads. A scheme is registered
-by its name (`schemes["mine"] = ...`), also by a plug-in: a module that an entry point of the group `smelt.formats` names.
+by its name (`schemes["mine"] = ...`), also by a plug-in: an entry point of the group `smelt.formats` names its module.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def settings_of(label: str, config: Mapping[str, Any] | None) -> QuantisationSet
     config = config or {}
     text = config.get("text_config")
     sections = [config, *([text] if isinstance(text, Mapping) else [])]
-    said = next((section[key] for section in sections for key in QUANTISATION if section.get(key)), {})
+    said: Any = next((section[key] for section in sections for key in QUANTISATION if section.get(key)), {})
     if not isinstance(said, Mapping):
         raise CorruptFile(f"{label}: config.json has a quantization_config that is no table")
     names = (section.get(key) for section in sections for key in ("dtype", "torch_dtype"))

@@ -25,6 +25,7 @@ from smelt.files.reading import is_there, read_json, read_json_table
 from smelt.formats.file_kinds import TOOL_FILES, kind_of, some_of
 
 __all__ = [
+    "QUANTISATION",
     "FilesBeside",
     "config_differences",
     "files_beside",
@@ -51,8 +52,10 @@ _HARMLESS = frozenset(
     " transformers_version unk_token_id use_cache vocab_size attention_dropout attention_probs_dropout_prob dropout"
     " hidden_dropout hidden_dropout_prob embd_pdrop resid_pdrop attn_pdrop classifier_dropout output_attentions"
     " output_hidden_states return_dict task_specific_params tokenizer_class unsloth_version unsloth_fixed"
-    " _commit_hash license sep_token_id cls_token_id".split()
+    " _commit_hash license sep_token_id cls_token_id quantization_config compression_config".split()
 )
+QUANTISATION = ("quantization_config", "compression_config")
+"""What a config says of codes. A merged model has none."""
 _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _REPLACED = frozenset({"README.md", "manifest.json", "delta.json"})
 """What an output has of its own, or is spoken of elsewhere."""
@@ -201,9 +204,11 @@ def _unequal(
 def updated_config(
     config: Mapping[str, Any], *, dtype: str | None, layers: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, Any]:
-    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks})."""
+    """The output's config: its dtype, no word of codes, and its layers where stacks were sliced ({stack: blocks})."""
     new: dict[str, Any] = copy.deepcopy(dict(config))
     for section in _sections(new):
+        for key in QUANTISATION:
+            section.pop(key, None)
         if dtype:
             present = [key for key in ("dtype", "torch_dtype") if section.get(key) is not None]
             for key in present or (["dtype"] if section is new else []):

@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import is_there, names_in
 from smelt.formats.folder_files import identities_beside
+from smelt.formats.quantised.scheme import dequantised
 from smelt.formats.safetensors import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source
 from smelt.formats.views.view import with_common_names
@@ -195,7 +196,7 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
     """
     source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
     source.beside = source.beside or identities_beside(source.folder)
-    return with_common_names(source)
+    return with_common_names(dequantised(source))
 
 
 def _base_at_path(ref: str, folder: Path) -> Source:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.quantised import codes_and_scales
+from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
 from smelt.inspection.headers import StoredModel, read_model, read_source

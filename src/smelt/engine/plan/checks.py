@@ -24,10 +24,9 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.files.identity import file_hashes
 from smelt.formats import dtype as dtypes
-from smelt.formats.folder_files import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
-from smelt.formats.quantised import codes_and_scales
+from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import Source
 from smelt.formats.views.view import frozen_keys, frozen_prefix
 from smelt.methods import stages
@@ -126,19 +125,13 @@ def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
 
 
 def quantised_faults(pool: ModelPool) -> list[str]:
-    """A sentence for each model that is quantised."""
-    faults = []
-    for name, source in pool.all.items():
-        if (read_config(source.folder) or {}).get("quantization_config"):
-            faults.append(
-                f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
-                "merge a dequantised copy"
-            )
-        elif found := next(codes_and_scales(source.tensors), None):
-            faults.append(
-                f"{name}: {found[0]!r} is quantised with {found[1]!r}; merge a dequantised copy of the model instead"
-            )
-    return faults
+    """A sentence for each model whose tensors are codes: a state dict, as files are read as numbers or refused."""
+    found = ((name, next(codes_and_scales(source.tensors), None)) for name, source in pool.all.items())
+    return [
+        f"{name}: {codes[0]!r} is quantised with {codes[1]!r}; merge a dequantised copy of the model instead"
+        for name, codes in found
+        if codes is not None
+    ]
 
 
 def base_faults(recipe: Recipe, pool: ModelPool) -> tuple[list[str], list[str]]:

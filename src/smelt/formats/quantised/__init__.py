@@ -1,0 +1,1 @@
+"""Quantised checkpoints, read as the numbers that they stand for."""

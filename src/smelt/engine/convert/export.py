@@ -82,10 +82,10 @@ def export(
         with atomic_file(place) as partial:
             with Progress(quiet) as progress:
                 draft.write(partial, fields, progress)
-            _read_back(partial, source)
+            _read_back(partial, draft)
             check_unchanged(files_of([source]))
         return ExportSummary(
-            str(out), draft.architecture, draft.type, len(draft.places), place.stat().st_size,
+            str(out), draft.architecture, draft.type, len(draft.contents), place.stat().st_size,
             time.monotonic() - began, tuple(notes),
         )  # fmt: skip
     finally:
@@ -105,16 +105,12 @@ def _check(out: Path, type_: str | None, force: bool) -> None:
         raise OutputError(f"there is no folder {out.resolve().parent} to write {out.name} in")
 
 
-def _read_back(path: Path, source: Source) -> None:
-    """The file as our own reader sees it must have the model's tensors, each with its shape."""
-    from smelt.formats.gguf.source import GGUFSource
+def _read_back(path: Path, draft: GGUFDraft) -> None:
+    """The file as our own reader sees it must have the tensors that were to be written, each with its shape."""
+    from smelt.formats.gguf.parts import GGUFParts
 
-    written = GGUFSource(path)
-    try:
-        theirs = {key: info.shape for key, info in written.tensors.items()}
-    finally:
-        written.close()
-    if theirs != {key: info.shape for key, info in source.tensors.items()}:
+    written = {name: tensor.shape for name, tensor in GGUFParts(path).tensors.items()}
+    if {name: written.get(name) for name in draft.contents} != {n: one.shape for n, one in draft.contents.items()}:
         raise OutputError(f"{path.name} does not read back as the model it was made from; please report this")
 
 

@@ -198,11 +198,24 @@ def _unequal(
             yield f"{prefix}{key}", a, b
 
 
+_QUANTISATION = ("quantization_config", "compression_config")
+
+
 def updated_config(
-    config: Mapping[str, Any], *, dtype: str | None, layers: Mapping[str, Sequence[int]] | None = None
+    config: Mapping[str, Any],
+    *,
+    dtype: str | None,
+    layers: Mapping[str, Sequence[int]] | None = None,
+    dequantised: bool = False,
 ) -> dict[str, Any]:
-    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks})."""
+    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks}).
+
+    Where the weights were quantised and are not any more, nothing says how to undo it.
+    """
     new: dict[str, Any] = copy.deepcopy(dict(config))
+    for section in _sections(new) if dequantised else ():
+        for key in _QUANTISATION:
+            section.pop(key, None)
     for section in _sections(new):
         if dtype:
             present = [key for key in ("dtype", "torch_dtype") if section.get(key) is not None]

@@ -18,7 +18,7 @@ __all__ = ["export"]
     "smelt.engine.convert.export:export",
     model=Argument("A folder, hf:org/name, zoo:name, BASE+ADAPTER.", metavar="MODEL", complete="models"),
     out=OUT.but("The file to write: NAME.gguf."),
-    type=Option("f32, f16, bf16, q8_0, q5_0, q4_0, q4_1; as stored by default.", complete="gguf types"),
+    type=Option("f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 ...; as stored by default.", complete="gguf types"),
     pre=Option("llama.cpp's name for how the tokenizer cuts text, if it is not found."),
     allow_pickle=ALLOW_PICKLE,
     force=FORCE.but("Replace an existing file, at the end."),

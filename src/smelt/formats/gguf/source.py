@@ -20,6 +20,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.blocks import knows
 from smelt.formats.gguf.config_reader import model_config
 from smelt.formats.gguf.header import REMEDY
+from smelt.formats.gguf.inside import files_inside
 from smelt.formats.gguf.names import GGUFPlace, Origin, map_names
 from smelt.formats.gguf.parts import GGUFParts
 from smelt.formats.gguf.types import PLAIN, TYPES
@@ -68,6 +69,8 @@ class GGUFSource(Source):
         self.tensors: Mapping[str, TensorInfo] = {
             key: TensorInfo(self._dtype(origin), origin.shape) for key, origin in self._origins.items()
         }
+        kinds = sorted({self._values.kind(name).name for name in shapes} - PLAIN)
+        self.quantised = f"GGUF, {', '.join(kinds)}" if kinds else None
         if self.mapped and "lm_head.weight" not in self._origins:
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
         self._parts.open()
@@ -84,6 +87,9 @@ class GGUFSource(Source):
         except (ImportError, ValueError, KeyError, NotImplementedError):
             return None
         return dict(found)
+
+    def files_inside(self) -> Mapping[str, bytes]:
+        return files_inside(self._path, self.config())
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch

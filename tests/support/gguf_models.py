@@ -121,8 +121,8 @@ def write_gguf(
     """A file, or with `split_max_tensors` several; matrices are quantised to `kind` where their rows divide."""
     writer = gguf.GGUFWriter(path, architecture, **words)
     for name, value in (fields or {}).items():
-        add = writer.add_float32 if isinstance(value, float) else writer.add_uint32
-        (writer.add_bool if isinstance(value, bool) else add)(f"{architecture}.{name}", value)
+        add = {float: writer.add_float32, bool: writer.add_bool, str: writer.add_string}.get(type(value))
+        (add or writer.add_uint32)(f"{architecture}.{name}", value)
     writer.add_token_list([f"token {number}" for number in range(tokens)])
     for name, values in tensors.items():
         block = gguf.GGML_QUANT_SIZES[kind][0] if kind is not None else 0

@@ -154,7 +154,9 @@ def _types(parts: GGUFParts, origin: Origin) -> str:
 def _bytes(parts: GGUFParts, origin: Origin) -> int:
     """Those that are its own of what it is stored in."""
     stored = [parts.tensors[name] for name in origin.names]
-    return sum(one.nbytes for one in stored) * math.prod(origin.shape) // max(1, sum(math.prod(o.shape) for o in stored))
+    return (
+        sum(one.nbytes for one in stored) * math.prod(origin.shape) // max(1, sum(math.prod(o.shape) for o in stored))
+    )
 
 
 def _gguf_tokenizer(fields: Mapping[str, Any]) -> str | None:

@@ -143,7 +143,11 @@ def test_the_config_says_what_transformers_reads_in_the_file(tmp_path: Path, arc
     assert (config["hidden_size"], config["vocab_size"]) == (64, 40)
     kind = transformers.CONFIG_MAPPING[config["model_type"]]
     ours, wanted = (kind(**one).to_dict() for one in (config, theirs))
-    differ = {key: (ours.get(key), wanted[key]) for key in wanted if ours.get(key) != wanted[key] and key not in ("architectures", "_name_or_path")}
+    differ = {
+        key: (ours.get(key), wanted[key])
+        for key in wanted
+        if ours.get(key) != wanted[key] and key not in ("architectures", "_name_or_path")
+    }
     wrong_there = {"head_dim"} if architecture == "qwen3" else set()  # it takes the class's default, whatever is said
     assert differ.keys() - wrong_there <= {"bos_token_id", "eos_token_id", "pad_token_id"}
 

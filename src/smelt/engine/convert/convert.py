@@ -95,7 +95,9 @@ def convert(
         source = layouts[layout].of(pool.models[_MODEL])
         code, notes = _output_dtype(source, recipe)
         plan = replace(copy_plan(source, recipe, code), notes=(*source.notes, *notes))
-        ready = ReadyConversion(plan, replace(pool, models={_MODEL: source}), AlignedPool(pool, None, ()), _MODEL, layout)
+        ready = ReadyConversion(
+            plan, replace(pool, models={_MODEL: source}), AlignedPool(pool, None, ()), _MODEL, layout
+        )
         ready = ready.with_remarks()
         hashes = InputHashes(dict(source.files))
         write = _write_file if Path(out).suffix == ".safetensors" else write_output
@@ -144,7 +146,8 @@ class ReadyConversion(ReadyMerge):
         inside = self.source.files_inside()
         if inside and "tokenizer.json" not in inside:
             notes.append(
-                "the tokenizer in the file is of a kind that is not read here; copy the original model's beside the weights"
+                "there is no tokenizer in the file, or one of a kind that is not read here; put the original model's "
+                "beside the weights"
             )
         return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes)))
 
@@ -222,4 +225,3 @@ def _write_file(ready: ReadyMerge, out: Path, options: Options, hashes: InputHas
     os.replace(folder / _WEIGHTS, out)
     shutil.rmtree(folder)
     return done, said
-

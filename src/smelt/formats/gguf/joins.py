@@ -66,7 +66,9 @@ class GGUFJoin:
         """Rows [last - first, width] of a matrix."""
         if self.how == "woven_vectors":
             width = self.shape[-1] // len(self.names)
-            return np.stack([self._as(values, name, values.some(name, number * width, width)) for name in self.names], 1)
+            return np.stack(
+                [self._as(values, name, values.some(name, number * width, width)) for name in self.names], 1
+            )
         if self.how == "woven":
             parts = [self._as(values, name, values.columns(name, number, first, last)).T for name in self.names]
             return np.stack(parts, axis=-1)

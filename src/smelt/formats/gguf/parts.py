@@ -115,7 +115,9 @@ def _check_counts(paths: list[Path], headers: list[GGUFHeader]) -> None:
                 f"{len(paths)}; parts are called NAME-00001-of-{int(total) if type(total) is int else 0:05d}.gguf"
             )
         if len(paths) > 1 and header.metadata.get("split.no", number) != number:
-            raise CorruptFile(f"{path}: says that it is part {header.metadata['split.no']} counted from 0, not {number}")
+            raise CorruptFile(
+                f"{path}: says that it is part {header.metadata['split.no']} counted from 0, not {number}"
+            )
     said, held = headers[0].metadata.get("split.tensors.count"), sum(len(header.tensors) for header in headers)
     if len(paths) > 1 and said is not None and said != held:
         raise CorruptFile(f"{paths[0]}: says that the parts hold {said} tensors, but they hold {held}")

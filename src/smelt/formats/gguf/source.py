@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GGUFSource"]
 
+_FACTORS = "rope_freqs.weight"
+
 
 class GGUFSource(Source):
     """One GGUF file, or all the parts of a split one."""
@@ -55,11 +57,12 @@ class GGUFSource(Source):
         self._origins, why = map_names(self.architecture, shapes)
         self.mapped, self.notes = why is None, [] if why is None else [why]
         self._values = StoredValues(self._parts)
+        self._parts.open()
         left_out = sorted(shapes.keys() - {name for origin in self._origins.values() for name in origin.names})
-        if left_out:
+        if left_out and "rope_scaling" not in (self.config() or {}):
             self.notes.append(
-                f"{', '.join(left_out)} is computed from a rope scaling that transformers does not read out of GGUF; "
-                "put the original model's config.json beside the merged model"
+                f"{', '.join(left_out)} is computed from a rope scaling that is not told by the file; put the original "
+                "model's config.json beside what is made of it"
             )
         self._heads = {
             key: self._head_count(origin)
@@ -73,12 +76,11 @@ class GGUFSource(Source):
         self.quantised = f"GGUF, {', '.join(kinds)}" if kinds else None
         if self.mapped and "lm_head.weight" not in self._origins:
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
-        self._parts.open()
 
     def config(self) -> dict[str, Any] | None:
         """The Hugging Face config of the model; None where its architecture is not known, by us or by transformers."""
         shapes = {name: tensor.shape for name, tensor in self._parts.tensors.items()}
-        if self.mapped and (made := model_config(self.metadata, shapes)) is not None:
+        if self.mapped and (made := model_config(self.metadata, shapes, self._rope_factors())) is not None:
             return made
         try:
             from transformers import PretrainedConfig
@@ -87,6 +89,12 @@ class GGUFSource(Source):
         except (ImportError, ValueError, KeyError, NotImplementedError):
             return None
         return dict(found)
+
+    def _rope_factors(self) -> NDArray[np.float32] | None:
+        """What the rotary frequencies are divided by, where the file says so."""
+        factors = self._parts.tensors.get(_FACTORS)
+        plain = factors is not None and TYPES[factors.type].name == "F32" and len(factors.shape) == 1
+        return self._values.some(_FACTORS, 0, factors.shape[0]) if factors is not None and plain else None
 
     def files_inside(self) -> Mapping[str, bytes]:
         return files_inside(self._path, self.config())

@@ -105,5 +105,3 @@ class StoredValues:
         room = np.empty(whole, np.float32)
         decode(type_, raw, room)
         out[:] = room[skip : skip + len(out)]
-
-

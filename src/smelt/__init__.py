@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from smelt import analyse, hub, methods, select, testing
     from smelt.advice.advise import advise
     from smelt.compat.fusionbench.experiment import run
-    from smelt.engine.convert.export import export
     from smelt.engine.convert.convert import convert
+    from smelt.engine.convert.export import export
     from smelt.engine.convert.pack import pack, unpack
     from smelt.engine.pool import ModelPool
     from smelt.ensembles.ensemble import ensemble

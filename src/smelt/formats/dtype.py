@@ -70,7 +70,7 @@ def to_float32(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
 
 
 def from_float32(values: NDArray[np.float32], code: str) -> NDArray[np.uint8]:
-    """float32 [numbers] rounded to a format, as its bytes; the way back of `to_float32`. What is not finite stays so."""
+    """float32 [numbers] rounded to a format, as its bytes; what is not finite stays so."""
     import numpy as np
 
     if code != "BF16":

@@ -1,4 +1,4 @@
-"""Models written as ordinary folders: numbers as they are or rounded once, all files beside, stopped and gone on with."""
+"""Models written as ordinary folders: numbers as they are or rounded once, files beside, runs that stop."""
 
 from __future__ import annotations
 

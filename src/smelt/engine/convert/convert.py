@@ -1,7 +1,7 @@
 """`smelt.convert`: any model as an ordinary safetensors folder, or as one file.
 
-A conversion is a plan of copies, run by the engine like a merge: streamed, journalled, with a manifest, and published by
-one rename.
+A conversion is a plan of copies, run by the engine like a merge: streamed, journalled, with a manifest, and published
+by one rename.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def convert(
 ) -> ConvertSummary:
     """Write any model as an ordinary safetensors folder that `from_pretrained` loads, with config and tokenizer.
 
-    `model` is a reference. `out` is the folder, or NAME.safetensors for the weights alone in one file. `dtype` is bfloat16,
-    float16, float32 or float64; by default what the model is stored in, and bfloat16 for one that is quantised. `layout`
-    says how tensors are named and cut (`same`: as they are). A file of weights has at most `shard_size`. A run that was
-    stopped goes on with `resume`. `memory` limits work memory.
+    `model` is a reference. `out` is the folder, or NAME.safetensors for the weights alone in one file. `dtype` is
+    bfloat16, float16, float32 or float64; by default what the model is stored in, and bfloat16 for one that is
+    quantised. `layout` says how tensors are named and cut (`same`: as they are). A file of weights has at most
+    `shard_size`. A run that was stopped goes on with `resume`. `memory` limits work memory.
     """
     began = time.monotonic()
     if layout not in layouts:

@@ -1,7 +1,8 @@
 """The Hugging Face config of the model in a GGUF file, from the file's metadata and the shapes of its tensors.
 
-In: the metadata, and the table of rope factors where the file has one. Out: config.json, or None for an architecture that is not in the table. What a file does not say (dropout,
-activation) is left to the defaults of the model's class, but for what every model of the kind has and the class has not.
+In: the metadata, and the table of rope factors where the file has one. Out: config.json, or None for an architecture
+that is not in the table. What a file does not say (dropout, activation) is left to the defaults of the model's class,
+but for what every model of the kind has and the class has not.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ _CONTEXTS = (8192, 4096, 2048, 16384, 32768, 65536, 131072)
 
 
 def model_kind(metadata: Mapping[str, Any], shapes: Mapping[str, Shape]) -> ModelKind | None:
-    """Whose config it is: llama.cpp calls Mistral and Mixtral llama, and all of DeepSeek from its second version on 2."""
+    """Whose config it is: llama.cpp calls Mistral and Mixtral llama, and DeepSeek's later versions its second."""
     architecture = str(metadata.get("general.architecture", ""))
     if architecture == "deepseek2":
         return _DEEPSEEK_3 if any(name.endswith("exp_probs_b.bias") for name in shapes) else _DEEPSEEK_2

@@ -1,7 +1,7 @@
 """What the tensors of a GGUF file are written from: the way back from Hugging Face names.
 
-In: the architecture, and a model's tensors by name and shape. Out: for each tensor of the file the runs of the model's that
-fill it, one after the other, and what llama.cpp's converter does to them. The experts of a layer become one stack,
+In: the architecture, and a model's tensors by name and shape. Out: for each tensor of the file the runs of the model's
+that fill it, one after the other, and what llama.cpp's converter does to them. The experts of a layer become one stack,
 whether the model stores them one by one or together.
 """
 

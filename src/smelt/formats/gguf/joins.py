@@ -1,7 +1,7 @@
 """Hugging Face tensors that are made of several stored ones, or of one that is turned.
 
-gpt-oss    gate and up of all experts lie in one tensor [experts, in, 2 * out], a column of one next to that of the other;
-           GGUF has a stack [experts, out, in] of each
+gpt-oss    gate and up of all experts lie in one tensor [experts, in, 2 * out], a column of one next to that of the
+           other; GGUF has a stack [experts, out, in] of each
 DeepSeek   kv_b_proj has for every head the rows of its keys and of its values; newer GGUF files have a stack of each,
            that of the keys turned, as llama.cpp multiplies them into other layers
 

@@ -1,8 +1,8 @@
 """How the tensors of a GGUF file are called in Hugging Face checkpoints, and what llama.cpp's converter did to them.
 
 In: the architecture, and the tensors of a file by name and shape. Out: where each Hugging Face tensor comes from, with
-the change to undo. A new architecture is one entry in `ARCHITECTURES`. What lies otherwise than by a name, a slice and a
-sum (the experts of gpt-oss, the keys and values of DeepSeek) is in `joins.py`.
+the change to undo. A new architecture is one entry in `ARCHITECTURES`. What is more than a name, a slice and a sum (the
+experts of gpt-oss, the keys and values of DeepSeek) is in `joins.py`.
 """
 
 from __future__ import annotations

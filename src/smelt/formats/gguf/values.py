@@ -6,8 +6,6 @@ plain type keeps its numbers as they are; a quantised one gives float32.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

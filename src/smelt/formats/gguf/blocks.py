@@ -30,7 +30,7 @@ def decode(type_: int, blocks: NDArray[np.uint8], out: NDArray[np.float32]) -> N
     """Fill `out` with the numbers of whole blocks of a type, one after the other."""
     kind, library = TYPES[type_], compiled_blocks()
     if library is not None and kind.name in COMPILED:
-        library.smelt_gguf_blocks(type_, blocks.ctypes.data, len(blocks) // kind.nbytes, out.ctypes.data)
+        library.smelt_gguf_blocks(type_, blocks.ctypes.data, len(blocks) // kind.nbytes, out.ctypes.data, 0)
         return
     gguf = _package()
     with np.errstate(all="ignore"):  # damaged scales may be anything
@@ -67,6 +67,6 @@ def compiled_blocks() -> ctypes.CDLL | None:
         function = found.smelt_gguf_blocks
     except AttributeError:  # made by another version of Smelt
         return None
-    function.argtypes = [ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    function.argtypes = [ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32]
     function.restype = ctypes.c_int
     return found

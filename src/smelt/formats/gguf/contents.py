@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from smelt.formats.gguf.joins import Shape
 from smelt.formats.gguf.names import ARCHITECTURES, OUTER, Architecture
@@ -22,7 +21,8 @@ _NAME = re.compile(r"(?:model\.layers\.(?P<block>\d+)\.)?(?P<module>.+?)(?:\.(?P
 _NUMBERED = re.compile(r"(?P<before>.*\.experts\.)(?P<number>\d+)(?P<after>\..+)")
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Run:
     """Elements of a model's tensor."""
 
     key: str

@@ -3,18 +3,16 @@
     python benchmarks/gguf_reading.py [--types Q4_K,Q8_0] [--layers 4] [--repeat 7] [-o results/gguf_reading.json]
 
 `read` fills float32 buffers with all numbers of a model, a million at a time, in one thread: what a merge asks of a
-Source. `merge` averages two models into bfloat16 in memory, in one thread: what a user waits for. Both sides take turns
-within one process, and the quickest of the repeats counts, so that a busy machine slows both alike. `peak` is what a
-process of its own took at most while it merged. The model is Llama-shaped, with rows of q and k in llama.cpp's order;
-its blocks are random, with scales that are finite. The bound is a ratio of 1.5.
+Source. `merge` averages two models into bfloat16 in memory, in one thread. Both sides take turns within one process,
+and the quickest of the repeats counts, by CPU time, which other work on the machine hardly touches. `peak` is the
+anonymous memory of such a merge into a folder, as a process of its own. The model is Llama-shaped, with rows of q and k
+in llama.cpp's order; its blocks are random, with scales that are finite. The bound is a ratio of 1.5.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +26,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from measure import measure
 from provenance import provenance
 from result_file import save, say
 from smelt.formats.gguf.blocks import compiled_blocks
@@ -105,17 +104,14 @@ def in_turns(first: Callable[[], None], second: Callable[[], None], repeat: int)
 
 
 def peak_bytes(paths: list[Path], out: Path) -> int:
-    """What a process took at most beyond what it had when it began to merge into a folder."""
-    program = (
-        "import resource, sys, smelt; peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
-        "import smelt.engine.run.cpu.backend, smelt.prepare.merge\n"
-        "before = peak()\n"
-        "smelt.merge(sys.argv[2:], method='average', dtype='bfloat16', threads=1, out=sys.argv[1], force=True)\n"
-        "print(peak() - before)"
-    )
-    words = [sys.executable, "-c", program, str(out), *map(str, paths)]
-    answer = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
-    return int(answer.stdout.split()[-1])
+    """The anonymous memory that a merge took at most, as a process of its own."""
+    models = [word for path in paths for word in ("--model", str(path))]
+    words = ["merge", "-m", "average", *models, "--dtype", "bfloat16", "--threads", "1", "-o", str(out)]
+    program = [sys.executable, "-c", "from smelt.cli import process; process()"]
+    found = measure([*program, *words], output=out, inputs=paths)
+    if found.error:
+        raise SystemExit(found.error)
+    return found.peak_anon_bytes
 
 
 def measured(folder: Path, type_: str, layers: int, repeat: int) -> dict[str, float]:

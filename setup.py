@@ -18,7 +18,8 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent
 
-# All are optional: without a C compiler merges run in torch, files are hashed afterwards, more slowly. No
+# All are optional: without a C compiler merges run in torch, files are hashed afterwards and blocks of GGUF decoded in
+# numpy, more slowly. No
 # contraction of products and sums, so that every machine gets the numbers that the methods define; -fwrapv, which
 # Python's own flags have, would keep loops from being vectorised, and its -g makes the wheel four times as large.
 FLAGS = "-O3 -g0 -fno-wrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden".split()
@@ -129,5 +130,6 @@ setup(
         library("_machine", "src/smelt/engine/run/cpu/machine.c", ["src/smelt/engine/run/cpu/divergence.h"]),
         library("_dequantise", "src/smelt/formats/quantised/dequantise.c", []),
         library("_blake3", "src/smelt/files/hashing/blake3.c", ["src/smelt/files/hashing/blake3_lanes.h"]),
+        library("_blocks", "src/smelt/formats/gguf/blocks.c", ["src/smelt/formats/gguf/blocks_kernels.h"]),
     ],
 )

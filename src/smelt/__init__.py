@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from smelt import analyse, hub, methods, select, testing
     from smelt.advice.advise import advise
     from smelt.compat.fusionbench.experiment import run
+    from smelt.engine.convert.convert import convert
     from smelt.engine.convert.export import export
     from smelt.engine.convert.pack import pack, unpack
     from smelt.engine.pool import ModelPool
@@ -69,6 +70,7 @@ __all__ = [
     "bench_needs",
     "check_models",
     "clean_cache",
+    "convert",
     "diff",
     "ensemble",
     "evaluate",
@@ -110,6 +112,7 @@ _HOME = {
     "bench": "smelt.suites.run",
     "bench_needs": "smelt.suites.run",
     "clean_cache": "smelt.files.cache_cleaning",
+    "convert": "smelt.engine.convert.convert",
     "diff": "smelt.inspection.diff",
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",

@@ -1,1 +1,1 @@
-smelt export talk -o talk.gguf --type q8_0
+smelt export talk -o talk.gguf --type q8_0 --modelfile

@@ -37,6 +37,7 @@ COMMANDS = {
     "pack": "merging.pack:pack",
     "unpack": "merging.pack:unpack",
     "average": "merging.average:average",
+    "convert": "merging.convert:convert",
     "export": "merging.export:export",
     "models": "merging.models:models",
     "inspect": "merging.inspect:inspect",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from smelt.files.identity import FileIdentity
     from smelt.formats.source import TensorInfo
 
-__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
+__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned", "write_output"]
 
 _NOTHING_DONE = (
     "{out} was finished already: nothing was done and nothing was checked; `smelt verify {out}` checks every byte"
@@ -57,6 +57,8 @@ class Options:
     resume: bool = False
     force: bool = False
     quiet: bool = True
+    what: str = "merging"
+    """What the bar calls it."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         ready = ready.noting(foreign_base_in_plan(ready.plan))
         options, why = _resolved(options, ready.plan)
         preload_torch(ready.plan, options.device)
-        done, said = _write(ready, out, options, hashes)
+        done, said = write_output(ready, out, options, hashes)
     plan = ready.plan
     tensors, size = adapter_size(out) if recipe.lora else (len(plan.items), plan.bytes_out)
     return Summary(
@@ -163,7 +165,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     )
 
 
-def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
+def write_output(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink.output import (
         OutputFolder,
@@ -182,7 +184,7 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
         except OSError:
             check_unchanged(seen)  # a file that ends too early has changed
             raise
-        if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
+        if already_made(out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
             clear_finished(out.resolve())
             return len(plan.items), (_NOTHING_DONE.format(out=out),)
     check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
@@ -270,7 +272,14 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
     bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
         executor = PlanExecutor(
-            plan, sink, progress, threads=bounds.threads, room=bounds.room, device=device, hashes=hashes
+            plan,
+            sink,
+            progress,
+            threads=bounds.threads,
+            room=bounds.room,
+            device=device,
+            hashes=hashes,
+            what=options.what,
         )
         executor.run(skip)
 

@@ -17,6 +17,7 @@ __all__ = [
     "NUMPY_FLOATS",
     "WRITABLE",
     "code_of",
+    "from_float32",
     "is_known",
     "item_size",
     "parse_dtype",
@@ -67,6 +68,18 @@ def to_float32(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
     if code == "BF16":
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
+
+
+def from_float32(values: NDArray[np.float32], code: str) -> NDArray[np.uint8]:
+    """float32 [numbers] rounded to a format, as its bytes; what is not finite stays so."""
+    import numpy as np
+
+    if code != "BF16":
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(values.astype(np.float16 if code == "F16" else np.float32)).view(np.uint8)
+    bits = values.view(np.uint32)
+    rounded = (bits.astype(np.uint64) + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(values), bits >> 16 | 0x40, rounded).astype(np.uint16).view(np.uint8)
 
 
 def torch_dtype(code: str) -> torch.dtype:

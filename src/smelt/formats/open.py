@@ -30,7 +30,7 @@ __all__ = [
     "OpenOptions",
     "format_of",
     "formats",
-    "gguf_files",
+    "gguf_models",
     "is_adapter",
     "is_delta",
     "is_pickle",
@@ -89,9 +89,13 @@ def is_pickle(name: str) -> bool:
     return name.endswith(_PICKLES) and not _TRAINER.match(name)
 
 
-def gguf_files(path: Path) -> list[Path]:
-    """The GGUF files at a path."""
-    return sorted(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" else []
+def gguf_models(path: Path) -> list[Path]:
+    """The GGUF models at a path, each by its file or its first part; what reads pictures for one is not counted."""
+    from smelt.formats.gguf.parts import models_among
+
+    if not path.is_dir():
+        return [path] if path.suffix == ".gguf" else []
+    return models_among(file for file in path.glob("*.gguf") if not file.name.startswith("mmproj"))
 
 
 def pickle_files(path: Path) -> list[Path]:
@@ -156,15 +160,15 @@ class _Safetensors:
 
 
 class _GGUF:
-    """One file, or a folder with nothing but one such file."""
+    """One file, or the parts of one model; or a folder with nothing but those."""
 
     def recognises(self, path: Path) -> bool:
-        return len(gguf_files(path)) == 1
+        return len(gguf_models(path)) == 1
 
     def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.gguf.source import GGUFSource
 
-        return GGUFSource(gguf_files(path)[0])
+        return GGUFSource(gguf_models(path)[0])
 
 
 class _Pickle:
@@ -184,6 +188,8 @@ def format_of(path: Path) -> str:
     for name in chain(_OWN, formats):
         if formats[name].recognises(path):
             return name
+    if several := gguf_models(path)[1:]:
+        raise RecipeError(f"{path}: holds {len(several) + 1} GGUF models; name the file of one, such as {several[0]}")
     if path.is_dir():
         raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
     raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")

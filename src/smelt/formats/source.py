@@ -56,6 +56,9 @@ class Source(ABC):
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+    quantised: str | None = None
+    """How the stored weights are quantised, in a few words (`Q4_K, Q6_K`). They are offered in a format that holds them
+    exactly, which needs more room than they are worth: whoever writes them chooses a narrower one."""
 
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:
@@ -76,6 +79,10 @@ class Source(ABC):
     def on_device(self, key: str) -> Tensor | None:
         """The flat tensor itself, where it lies in the memory of a device."""
         return None
+
+    def files_inside(self) -> Mapping[str, bytes]:
+        """config.json, tokenizer and the like by name, where the weights file itself says what stands in them."""
+        return {}
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""

@@ -7,19 +7,24 @@ without asking whether it fits its base.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
-from smelt.formats.open import format_of, gguf_files, is_adapter, open_path, pickle_files
+from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, pickle_files
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
 from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
+
+if TYPE_CHECKING:
+    from smelt.formats.gguf.names import Origin
+    from smelt.formats.gguf.parts import GGUFParts
 
 __all__ = ["StoredModel", "read_model", "read_source"]
 
@@ -108,35 +113,49 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
 
 
 def _gguf(path: Path) -> StoredModel:
-    from smelt.formats.gguf.header import check_tensors, read_gguf_header
     from smelt.formats.gguf.names import map_names
-    from smelt.formats.gguf.types import PLAIN, TYPES
+    from smelt.formats.gguf.parts import GGUFParts
+    from smelt.formats.gguf.types import PLAIN
 
-    file = gguf_files(path)[0]
-    header = read_gguf_header(file)
-    check_tensors(file, header)
-    fields = header.metadata
+    parts = GGUFParts(gguf_models(path)[0])
+    parts.check()
+    fields = parts.metadata
     architecture = str(fields.get("general.architecture", ""))
-    places, why = map_names(architecture, header.tensors)
-    stored = {key: header.tensors[place.name] for key, place in places.items()}
-    tensors = tuple(TensorFacts(key, TYPES[one.type].name, one.shape, one.nbytes) for key, one in stored.items())
+    origins, why = map_names(architecture, {name: tensor.shape for name, tensor in parts.tensors.items()})
+    tensors = tuple(
+        TensorFacts(key, _types(parts, origin), origin.shape, _bytes(parts, origin)) for key, origin in origins.items()
+    )
     sizes = {own: fields.get(f"{architecture}.{name}") for name, own in _GGUF_SIZES.items()}
-    kinds = sorted({one.dtype for one in tensors if one.dtype not in PLAIN})
+    kinds = sorted({kind for one in tensors for kind in one.dtype.split(", ") if kind not in PLAIN})
     codes = sum(one.dtype not in PLAIN for one in tensors)
     notes = [why] if why else []
-    if fields.get("split.count", 1) not in (0, 1):
-        notes.append(f"one of {fields['split.count']} parts of a split model; join them to merge it")
+    count = len(parts.paths)
     return StoredModel(
-        "GGUF",
+        "GGUF" if count == 1 else f"GGUF, {count} parts",
         tensors,
-        (file,),
+        tuple(parts.paths),
         config={"model_type": architecture, **{key: size for key, size in sizes.items() if type(size) is int}},
-        tied={} if why or "lm_head.weight" in places else {"lm_head.weight": "model.embed_tokens.weight"},
+        tied={} if why or "lm_head.weight" in origins else {"lm_head.weight": "model.embed_tokens.weight"},
         quantised=QuantisedFacts(", ".join(kinds), codes) if codes else None,
         tokenizer=_gguf_tokenizer(fields),
         chat_template="tokenizer.chat_template" in fields,
         licence=_text(fields.get("general.license")),
         notes=tuple(notes),
+    )
+
+
+def _types(parts: GGUFParts, origin: Origin) -> str:
+    """How a tensor is stored; where it is made of several, how each of them is."""
+    from smelt.formats.gguf.types import TYPES
+
+    return ", ".join(dict.fromkeys(TYPES[parts.tensors[name].type].name for name in origin.names))
+
+
+def _bytes(parts: GGUFParts, origin: Origin) -> int:
+    """Those that are its own of what it is stored in."""
+    stored = [parts.tensors[name] for name in origin.names]
+    return (
+        sum(one.nbytes for one in stored) * math.prod(origin.shape) // max(1, sum(math.prod(o.shape) for o in stored))
     )
 
 

@@ -13,10 +13,12 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import smelt
+from gguf_models import moe
 from smelt.errors import InputChanged
 from smelt.formats.gguf.fields import rope_factors
 from smelt.formats.gguf.header import read_gguf_header
 from smelt.formats.gguf.source import GGUFSource
+from smelt.formats.source import read_whole
 
 TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
 TEXT = "a model of 12 words, <|end|> or 345"
@@ -96,7 +98,18 @@ def test_our_own_reader_gives_back_the_same_numbers(tmp_path: Path) -> None:
     source.close()
 
 
-@pytest.mark.parametrize(("kind", "worst"), [("bf16", 2**-8), ("q8_0", 1 / 127), ("q4_0", 1 / 7), ("q4_1", 2 / 15)])
+@pytest.mark.parametrize(
+    ("kind", "worst"),
+    [
+        ("bf16", 2**-8),
+        ("q8_0", 1 / 127),
+        ("q4_0", 1 / 7),
+        ("q4_1", 2 / 15),
+        ("q5_0", 1 / 15),
+        ("q5_1", 2 / 31),
+        ("mxfp4", 1 / 4),
+    ],
+)
 def test_a_smaller_type_rounds_matrices_and_keeps_vectors(tmp_path: Path, kind: str, worst: float) -> None:
     """A number is off by at most one step of its type, as a share of the largest number near it."""
     model = write_model(tmp_path / "model")
@@ -202,3 +215,72 @@ def test_a_model_that_changes_while_it_is_exported_gives_no_file(
     with pytest.raises(InputChanged, match=r"model/model\.safetensors"):
         smelt.export(tmp_path / "model", out=tmp_path / "model.gguf")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("architecture", ["qwen2moe", "qwen3moe"])
+def test_experts_become_stacks_that_transformers_loads(tmp_path: Path, architecture: str) -> None:
+    """Of the sizes that transformers takes for granted in such files: it does not read how large experts are."""
+    sizes = {"qwen2moe": {"moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632}}
+    wide = {"moe_intermediate_size": 768, "head_dim": 16}
+    model = moe(architecture, **sizes.get(architecture, wide))
+    model.save_pretrained(tmp_path / "model")
+    smelt.export(tmp_path / "model", out=tmp_path / "m.gguf", type="f32")
+    theirs = from_gguf(tmp_path / "m.gguf")
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+    assert torch.equal(logits(theirs), logits(model))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2moe", "qwen3moe", "olmoe"])
+@pytest.mark.parametrize("kind", ["f32", "q8_0"])
+def test_what_was_exported_converts_back_to_the_same_model(tmp_path: Path, architecture: str, kind: str) -> None:
+    model = moe(architecture)
+    model.save_pretrained(tmp_path / "model")
+    done = smelt.export(tmp_path / "model", out=tmp_path / "m.gguf", type=kind)
+    smelt.convert(tmp_path / "m.gguf", out=tmp_path / "back", dtype="float32")
+    back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    assert (type(back), done.type) == (type(model), kind)
+    worst = float((logits(back) - logits(model)).abs().max())
+    assert worst == 0 if kind == "f32" else worst < 0.05
+    stored = {one.type for name, one in read_gguf_header(tmp_path / "m.gguf").tensors.items() if "gate_inp" in name}
+    assert stored == {0}  # routers are never rounded
+
+
+def test_experts_that_are_stored_as_one_tensor_are_written_the_same(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    model = moe("qwen3moe")
+    model.save_pretrained(tmp_path / "one_by_one")
+    state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    (tmp_path / "stacked").mkdir()
+    save_file(state, tmp_path / "stacked" / "model.safetensors")
+    (tmp_path / "stacked" / "config.json").write_bytes((tmp_path / "one_by_one" / "config.json").read_bytes())
+    assert load_file(tmp_path / "one_by_one" / "model.safetensors").keys() != state.keys()
+    for name in ("one_by_one", "stacked"):
+        smelt.export(tmp_path / name, out=tmp_path / f"{name}.gguf", type="q8_0")
+    first, second = (read_gguf_header(tmp_path / f"{name}.gguf") for name in ("one_by_one", "stacked"))
+    assert first.tensors.keys() == second.tensors.keys()
+    ours, theirs = (GGUFSource(tmp_path / f"{name}.gguf") for name in ("one_by_one", "stacked"))
+    assert all(torch.equal(read_whole(ours, key), read_whole(theirs, key)) for key in ours.tensors)
+
+
+def test_experts_that_llama_cpp_would_weigh_otherwise_are_refused(tmp_path: Path) -> None:
+    moe("qwen3moe").save_pretrained(tmp_path / "model")
+    edit_config(tmp_path / "model", norm_topk_prob=False)
+    with pytest.raises(
+        smelt.RecipeError, match="a qwen3_moe with norm_topk_prob False, which llama.cpp does not compute"
+    ):
+        smelt.export(tmp_path / "model", out=tmp_path / "m.gguf")
+    edit_config(tmp_path / "model", norm_topk_prob=True, mlp_only_layers=[1])
+    with pytest.raises(smelt.RecipeError, match="with layers without experts"):
+        smelt.export(tmp_path / "model", out=tmp_path / "m.gguf")
+
+
+def test_a_modelfile_lies_beside_the_file_and_says_where_answers_end(tmp_path: Path) -> None:
+    write_model(tmp_path / "model")
+    done = smelt.export(tmp_path / "model", out=tmp_path / "m.gguf", modelfile=True)
+    assert (tmp_path / "Modelfile").read_text() == 'FROM ./m.gguf\nPARAMETER stop "<|end|>"\n'
+    assert "has no TEMPLATE" in done.notes[-1]
+    with pytest.raises(smelt.OutputError, match=r"Modelfile already exists; it is kept"):
+        smelt.export(tmp_path / "model", out=tmp_path / "n.gguf", modelfile=True)
+    assert not (tmp_path / "n.gguf").exists()

@@ -16,7 +16,9 @@ import transformers
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.formats.gguf.blocks import compiled_blocks
 from smelt.formats.gguf.header import read_gguf_header
+from smelt.formats.gguf.parts import GGUFParts
 from smelt.formats.gguf.source import GGUFSource
 from smelt.formats.gguf.types import TYPES
 
@@ -131,14 +133,32 @@ def test_without_an_output_matrix_the_head_is_tied(tmp_path: Path) -> None:
     assert source.tied == {"lm_head.weight": "model.embed_tokens.weight"}
 
 
-def test_the_config_comes_from_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("architecture", MODELS)
+def test_the_config_says_what_transformers_reads_in_the_file(tmp_path: Path, architecture: str) -> None:
+    path = write_model(tmp_path / "m.gguf", architecture, tiny(architecture))
+    source = GGUFSource(path)
+    config = source.config()
+    theirs, _ = transformers.PretrainedConfig.get_config_dict(str(tmp_path), gguf_file="m.gguf")
+    assert config is not None
+    assert (config["hidden_size"], config["vocab_size"]) == (64, 40)
+    kind = transformers.CONFIG_MAPPING[config["model_type"]]
+    ours, wanted = (kind(**one).to_dict() for one in (config, theirs))
+    differ = {
+        key: (ours.get(key), wanted[key])
+        for key in wanted
+        if ours.get(key) != wanted[key] and key not in ("architectures", "_name_or_path")
+    }
+    wrong_there = {"head_dim"} if architecture == "qwen3" else set()  # it takes the class's default, whatever is said
+    assert differ.keys() - wrong_there <= {"bos_token_id", "eos_token_id", "pad_token_id"}
+
+
+def test_the_config_needs_no_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = GGUFSource(write_model(tmp_path / "m.gguf", "llama", tiny("llama")))
+    monkeypatch.setitem(sys.modules, "transformers", None)
     config = source.config()
     assert config is not None
-    assert (config["model_type"], config["hidden_size"], config["num_key_value_heads"]) == ("llama", 64, 2)
-    assert (config["vocab_size"], config["tie_word_embeddings"]) == (40, False)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    assert source.config() is None
+    assert (config["model_type"], config["num_key_value_heads"], config["tie_word_embeddings"]) == ("llama", 2, False)
+    assert GGUFSource(write(tmp_path / "n.gguf", "unheard-of", {"a": (ROWS, None)})).config() is None
 
 
 ROWS = np.random.default_rng(0).standard_normal((6, 64), dtype=np.float32)
@@ -165,12 +185,16 @@ def test_integers_and_doubles_keep_their_type(tmp_path: Path) -> None:
 
 def test_only_the_blocks_that_cover_a_range_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = GGUFSource(write(tmp_path / "m.gguf", "unheard-of", {"a": (ROWS, Q8_0)}))
-    seen = []
-    monkeypatch.setattr(
-        gguf, "dequantize", lambda data, kind: seen.append(data.shape) or np.zeros((len(data), 32), "f4")
-    )
+    seen: list[tuple[int, int]] = []
+    real = GGUFParts.fill
+
+    def watched(parts: GGUFParts, name: str, position: int, room: memoryview) -> None:
+        seen.append((position, len(room)))
+        real(parts, name, position, room)
+
+    monkeypatch.setattr(GGUFParts, "fill", watched)
     source.read("a", 70, torch.empty(30))  # elements 70 to 99: blocks 2 and 3 of 32
-    assert seen == [(2, 34)]
+    assert seen == [(2 * 34, 2 * 34)]
 
 
 def test_an_architecture_without_a_table_keeps_gguf_names(tmp_path: Path) -> None:
@@ -252,7 +276,7 @@ def test_a_list_longer_than_the_file_is_refused_at_once(sound: tuple[Path, bytes
 def test_types_that_cannot_be_undone_are_refused(sound: tuple[Path, bytes]) -> None:
     path, data = sound
     at = data.index(b"output.weight") + len(b"output.weight") + 4 + 16
-    for kind, error, message in ((99, CorruptFile, "type 99, which gguf does not know"), (9, RecipeError, "is Q8_1")):
+    for kind, error, message in ((99, CorruptFile, "type 99, which is not known here"), (9, RecipeError, "is Q8_1")):
         path.write_bytes(data[:at] + struct.pack("<I", kind) + data[at + 4 :])
         with pytest.raises(error, match=f"'output.weight' .*{message}"):
             GGUFSource(path)
@@ -265,21 +289,16 @@ def test_heads_that_do_not_divide_the_rows_are_refused(tmp_path: Path) -> None:
         GGUFSource(path)
 
 
-def test_a_part_of_a_split_model_is_refused(tmp_path: Path) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
-    writer.add_uint16("split.count", 3)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    with pytest.raises(RecipeError, match="one part of a split model"):
-        GGUFSource(tmp_path / "m.gguf")
-
-
-def test_without_the_gguf_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_that_are_compiled_need_no_gguf_package_and_others_name_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "m.gguf", "llama", {"output.weight": (ROWS, Q8_0)})
+    path = write(tmp_path / "t.gguf", "llama", {"output.weight": (ROWS.repeat(4, 1), gguf.GGMLQuantizationType.TQ2_0)})
     monkeypatch.setitem(sys.modules, "gguf", None)
+    if compiled_blocks() is not None:
+        assert whole(GGUFSource(tmp_path / "m.gguf"), "lm_head.weight").shape == (6, 64)
     with pytest.raises(MissingExtra, match=r"pip install 'smelt\[gguf\]'"):
-        GGUFSource(tmp_path / "m.gguf")
+        GGUFSource(path)
 
 
 def test_the_table_of_types_is_that_of_the_gguf_package() -> None:

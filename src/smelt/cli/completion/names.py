@@ -70,6 +70,12 @@ def _suites() -> Names:
     return dict.fromkeys(suites(), "")
 
 
+def _layouts() -> Names:
+    from smelt.formats.layouts import layouts
+
+    return dict.fromkeys(layouts, "")
+
+
 def _pools() -> Names:
     from smelt.compat.fusionbench.pools import shipped_pools
 
@@ -83,14 +89,16 @@ _KEPT: Mapping[str, Callable[[], Names]] = {
     "tasks": _tasks,
     "suites": _suites,
     "pools": _pools,
+    "layouts": _layouts,
 }
+_GGUF_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "mxfp4", "tq2_0", "tq1_0")
 _FEW: Mapping[str, Names] = {
     "devices": {"cpu": "", "cuda": "a GPU of NVIDIA's", "mps": "Apple's GPU"},
     "merge devices": {"cpu": "", "cuda": "NVIDIA's GPUs", "auto": "what is estimated to take less time"},
     "dtypes": dict.fromkeys(("bfloat16", "float16", "float32", "float64"), ""),
     "splits": dict.fromkeys(("train", "val", "test"), ""),
     "executors": {"local": "processes", "inline": "here", "ray": "a Ray cluster", "slurm": "Slurm's queue"},
-    "gguf types": dict.fromkeys(("f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_1"), ""),
+    "gguf types": dict.fromkeys(_GGUF_TYPES, ""),
     "cache kinds": {name: kind.what for name, kind in CACHE_KINDS.items()},
     "shells": dict.fromkeys(("bash", "zsh", "fish"), ""),
 }

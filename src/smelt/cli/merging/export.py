@@ -18,8 +18,9 @@ __all__ = ["export"]
     "smelt.engine.convert.export:export",
     model=Argument("A folder, hf:org/name, zoo:name, BASE+ADAPTER.", metavar="MODEL", complete="models"),
     out=OUT.but("The file to write: NAME.gguf."),
-    type=Option("f32, f16, bf16, q8_0, q5_0, q4_0, q4_1; as stored by default.", complete="gguf types"),
+    type=Option("f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 ...; as stored by default.", complete="gguf types"),
     pre=Option("llama.cpp's name for how the tokenizer cuts text, if it is not found."),
+    modelfile=Option("Write a Modelfile for Ollama beside it."),
     allow_pickle=ALLOW_PICKLE,
     force=FORCE.but("Replace an existing file, at the end."),
     **ANSWER,
@@ -29,7 +30,7 @@ def export(given: Given) -> None:
 
     \b
     smelt export MODEL -o OUT.gguf
-    smelt export MODEL -o OUT.gguf --type q8_0
+    smelt export MODEL -o OUT.gguf --type q8_0 --modelfile
     """
     done: ExportSummary = given.call()
     given.answer(lambda: dataclasses.asdict(done), done.print)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smelt.caller import option
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
-from smelt.files.writing import atomic_file
+from smelt.files.writing import atomic_file, write_file
 from smelt.formats.gguf.fields import config_fields
+from smelt.formats.gguf.modelfile import modelfile as modelfile_text
 from smelt.formats.gguf.tokenizer_writer import vocabulary_fields
 from smelt.formats.gguf.writer import TYPES, GGUFDraft
-
-if TYPE_CHECKING:
-    from smelt.formats.source import Source
 
 __all__ = ["ExportSummary", "export"]
 
@@ -48,20 +47,27 @@ def export(
     out: str | Path,
     type: str | None = None,  # noqa: A002 - the word of the command line
     pre: str | None = None,
+    modelfile: bool = False,
     force: bool = False,
     quiet: bool = True,
     allow_pickle: bool = False,
 ) -> ExportSummary:
     """Write a language model as a GGUF file, which llama.cpp and its kin run.
 
-    `model` is a reference and `out` the file. `type` is one of f32, f16, bf16, q8_0, q5_0, q4_0, q4_1 (by default what
-    the model is stored in). Quantised files keep the embedding and the head at q8_0, where rounding harms most. `pre`
-    names the tokenizer's way to cut text in llama.cpp's words, where it is not found out.
+    `model` is a reference and `out` the file. `type` is one of f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, mxfp4,
+    tq2_0, tq1_0 (by default what the model is stored in). Quantised files keep the embedding and the head at q8_0,
+    where rounding harms most. `pre` names the tokenizer's way to cut text in llama.cpp's words, where it is not found
+    out. `modelfile` writes a Modelfile for Ollama beside the file.
     """
     began = time.monotonic()
     gguf = _library()
     place = Path(out)
     _check(place, type, force)
+    beside = place.with_name("Modelfile") if modelfile else None
+    if beside is not None and beside.exists() and not force:
+        raise OutputError(
+            f"{beside} already exists; it is kept. Move it away, or write {option('force')} to replace it"
+        )
     from smelt.files.identity import check_unchanged
     from smelt.formats.folder_files import read_config
     from smelt.formats.source import files_of
@@ -82,10 +88,12 @@ def export(
         with atomic_file(place) as partial:
             with Progress(quiet) as progress:
                 draft.write(partial, fields, progress)
-            _read_back(partial, source)
+            _read_back(partial, draft)
             check_unchanged(files_of([source]))
+        if beside is not None:
+            notes += _write_modelfile(beside, place.name, fields)
         return ExportSummary(
-            str(out), draft.architecture, draft.type, len(draft.places), place.stat().st_size,
+            str(out), draft.architecture, draft.type, len(draft.contents), place.stat().st_size,
             time.monotonic() - began, tuple(notes),
         )  # fmt: skip
     finally:
@@ -105,17 +113,26 @@ def _check(out: Path, type_: str | None, force: bool) -> None:
         raise OutputError(f"there is no folder {out.resolve().parent} to write {out.name} in")
 
 
-def _read_back(path: Path, source: Source) -> None:
-    """The file as our own reader sees it must have the model's tensors, each with its shape."""
-    from smelt.formats.gguf.source import GGUFSource
+def _read_back(path: Path, draft: GGUFDraft) -> None:
+    """The file as our own reader sees it must have the tensors that were to be written, each with its shape."""
+    from smelt.formats.gguf.parts import GGUFParts
 
-    written = GGUFSource(path)
-    try:
-        theirs = {key: info.shape for key, info in written.tensors.items()}
-    finally:
-        written.close()
-    if theirs != {key: info.shape for key, info in source.tensors.items()}:
+    written = {name: tensor.shape for name, tensor in GGUFParts(path).tensors.items()}
+    if {name: written.get(name) for name in draft.contents} != {n: one.shape for n, one in draft.contents.items()}:
         raise OutputError(f"{path.name} does not read back as the model it was made from; please report this")
+
+
+def _write_modelfile(path: Path, file: str, fields: Mapping[str, Any]) -> list[str]:
+    """What Ollama needs to know beside the weights; gives what there is to say about it."""
+    template, end = fields.get("tokenizer.chat_template"), fields.get("tokenizer.ggml.eos_token_id")
+    tokens = fields.get("tokenizer.ggml.tokens", ())
+    text, has_template = modelfile_text(file, template, tokens[end] if end is not None and end < len(tokens) else None)
+    write_file(path, text)
+    if template is None or has_template:
+        return []
+    return [
+        f"{path.name} has no TEMPLATE: the chat template's marks are not known here, so Ollama reads the file's own"
+    ]
 
 
 def _library() -> Any:

@@ -1,6 +1,6 @@
 """`smelt.pack` and `smelt.unpack`: a model as its base and a small change, and back to an ordinary folder.
 
-Unpacking is a plan without any merging, run by the engine: it takes any reference.
+Unpacking is a conversion, so it takes any reference.
 """
 
 from __future__ import annotations
@@ -15,24 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
-from smelt.engine.plan.plan import Item, Plan, Tap
-from smelt.engine.run.backends import run_limits
-from smelt.engine.run.executor import PlanExecutor
-from smelt.engine.sink.output import OutputFolder
-from smelt.engine.sink.sink import FolderSink
-from smelt.errors import CorruptFile, RecipeError
-from smelt.files.reading import natural
-from smelt.formats.source import Source
-from smelt.recipe.schema import Recipe
-from smelt.system.progress import Progress
-from smelt.version import __version__
+from smelt.engine.convert.convert import convert
+from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
     from smelt.engine.sink.output import OutputFolder
     from smelt.formats.packs.note import DeltaNote
     from smelt.formats.source import Source
 
-__all__ = ["PackSummary", "UnpackSummary", "copy_plan", "copy_weights", "pack", "unpack"]
+__all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
 
 _BITS = (2, 4, 8)
 _HOW = ("codes", "low_rank", "exact", "base")
@@ -166,20 +157,9 @@ def unpack(
 
     `pack` is the reference and `out` the folder. A file of weights has at most `shard_size` ("5GB", "500MB").
     """
-    began = time.monotonic()
-    from smelt.models.references import open_ref
-    from smelt.recipe.reference_name import ref_name
-
-    source = open_ref(str(pack), allow_pickle=allow_pickle)
-    try:
-        plan = copy_plan(source, shard_size)
-        with _folder(Path(out), [source], force=force, needed=plan.bytes_out) as folder:
-            known, index = copy_weights(plan, folder, threads=threads, quiet=quiet)
-            content, name = {"notes": list(source.notes)}, ref_name(str(pack))
-            notes = _complete(folder, source, content, name=name, known=known, files=index)
-    finally:
-        source.close()
-    return UnpackSummary(str(out), len(plan.items), plan.bytes_out, time.monotonic() - began, notes)
+    words: Any = {"shard_size": shard_size, "threads": threads, "force": force, "quiet": quiet}
+    done = convert(pack, out=out, allow_pickle=allow_pickle, **words)
+    return UnpackSummary(done.out, done.tensors, done.bytes, done.seconds, done.notes)
 
 
 def _checked(bits: int | None, rank: int | None) -> int | None:
@@ -241,38 +221,3 @@ Relative error of the change: {note.error.relative:.3g} (worst tensor {note.erro
 
 Smelt reads it wherever it takes a model. `smelt unpack {name} -o OUT` writes an ordinary model folder.
 """.encode()
-
-
-class _Unpacking(Progress):
-    def begin(self, what: str, total: int) -> None:
-        """Says what is done here; the engine would call it merging."""
-        super().begin("unpacking", total)
-
-
-def copy_plan(source: Source, shard_size: str) -> Plan:
-    """Every tensor as it is."""
-    if not source.tensors:
-        raise CorruptFile(f"{source.label}: holds no tensors")
-    recipe = Recipe.parse(
-        {"pool": {"models": {"model": source.label}}, "merge": "passthrough", "shard_size": shard_size}
-    )
-    items = tuple(
-        Item(key, number, source.tensors[key], 0.0, Tap("model", source, key))
-        for number, key in enumerate(sorted(source.tensors, key=natural))
-    )
-    return Plan(recipe, items, (), source.tied, {}, (), {"model": source})
-
-
-def copy_weights(
-    plan: Plan, folder: OutputFolder, *, threads: int | None, quiet: bool
-) -> tuple[Mapping[str, tuple[str, int]], Mapping[str, bytes | Path]]:
-    """Write the weights; returns the hashes of the shards, and their index where there are several."""
-    bounds = run_limits(plan, threads, None)
-    metadata = {"format": "pt", "smelt": __version__}
-    sink = FolderSink(folder, plan, metadata)
-    try:
-        with _Unpacking(quiet) as progress:
-            PlanExecutor(plan, sink, progress, threads=bounds.threads, room=bounds.room).run()
-        return sink.complete(metadata), sink.files()
-    finally:
-        sink.close()

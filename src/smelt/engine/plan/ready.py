@@ -149,6 +149,10 @@ def _check_configs(pool: ModelPool, rows: Mapping[str, int]) -> None:
         raise IncompatibleModels(faults)
 
 
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
 def _read(content: bytes | Path) -> dict[str, Any]:
     if isinstance(content, Path):
         return read_json_table(content)
@@ -183,11 +187,11 @@ class ReadyMerge:
         source = self.pool.all[self.config_from]
         files: dict[str, bytes | Path] = dict(small_files(source.folder))
         if (stored := read_config(source.folder)) is not None:
-            new = updated_config(stored, dtype=self._dtype(), layers=self.plan.layers)
-            files["config.json"] = json.dumps(new, indent=2, ensure_ascii=False).encode() + b"\n"
-        own_config = getattr(source, "config", None)  # of a GGUF file
-        if own_config is not None and (config := own_config()):
-            files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"
+            files["config.json"] = _as_json(updated_config(stored, dtype=self._dtype(), layers=self.plan.layers))
+        inside = dict(source.files_inside())
+        if "config.json" in inside:
+            inside["config.json"] = _as_json({**_read(inside["config.json"]), "dtype": self._dtype()})
+        files |= inside
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
         for content in files.values():
             if isinstance(content, Path):
@@ -201,6 +205,11 @@ class ReadyMerge:
             if item.info.dtype in dtypes.FLOATS:
                 counts[item.info.dtype] += item.info.count
         return dtypes.torch_name(counts.most_common(1)[0][0]) if counts else None
+
+    @property
+    def hash(self) -> str:
+        """Of all that the output follows from beside its inputs."""
+        return self.plan.recipe.hash
 
     def card(self, name: str) -> bytes:
         recipe = self.plan.recipe
@@ -234,7 +243,7 @@ class ReadyMerge:
             "format": "pt",
             "smelt": __version__,
             "recipe": _compact(recipe.dump()),
-            "recipe_hash": recipe.hash,
+            "recipe_hash": self.hash,
             "parents": _compact(self.parent_hashes(hashes)),
         }
         return found | ({"statistics": _compact(self.statistics_hashes(hashes))} if self.plan.statistics else {})
@@ -252,7 +261,7 @@ class ReadyMerge:
                 "torch": _torch_version(),
                 "stages": list(self.plan.stage_names),
                 "recipe": recipe.dump(),
-                "recipe_hash": recipe.hash,
+                "recipe_hash": self.hash,
                 "parents": parents,
                 **({"statistics": statistics} if statistics else {}),
                 "notes": list(self.plan.notes),

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from smelt.engine.plan.plan import SUMMARIES, Blocking, Span
-from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
+from smelt.engine.run.non_finite import refuse_inputs, refuse_overflow, refuse_result, refuse_statistic
 from smelt.engine.run.pipeline import PipelineRunner
 from smelt.engine.run.work_memory import eager_thread_memory, is_whole
 from smelt.engine.run.workspace import CoreWorkspaces, GpuWorkspaces, Workspace, free_memory
-from smelt.errors import NumericalError
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Block
 
@@ -124,12 +123,7 @@ class EagerBackend:
             return
         before = torch.empty(out.numel())
         item.copied_from.source.read(item.copied_from.key, start, before)
-        bad = (torch.isfinite(before) & ~torch.isfinite(out)).nonzero()
-        if len(bad):
-            raise NumericalError(
-                f"{item.key!r} holds {float(before[int(bad[0])])} at element {start + int(bad[0]):,}, "
-                f"which {item.info.dtype} cannot hold; choose another dtype"
-            )
+        refuse_overflow(item, before.numpy(), out.float().numpy(), start)
 
     def _load(self, item: Item, start: int, stop: int, here: Workspace) -> Block:
         read = self._read_there if here.is_remote else self._read

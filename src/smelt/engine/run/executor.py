@@ -212,10 +212,12 @@ class PlanExecutor:
         room: int,
         device: str = "cpu",
         hashes: InputHashes | None = None,
+        what: str = "merging",
     ):
         """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`). With `hashes`, what is
-        merged is hashed where it is read.
+        merged is hashed where it is read. `what` is how progress calls it.
         """
+        self._what = what
         self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
         self._threads, self._on_cpu = threads, device == "cpu"
         self._folds = list(model_folds(plan))
@@ -246,7 +248,7 @@ class PlanExecutor:
             self._fold_models(threads)
             items = [item for item in self._plan.items if item.key not in skip]
             todo = [part for item in self._sink.in_good_order(items) for part in item.matrix_items]
-            self._progress.begin("merging", sum(item.bytes_in for item in todo))
+            self._progress.begin(self._what, sum(item.bytes_in for item in todo))
             together = bundles(todo, self._is_small)
             left = Counter(part.key for part in todo)
             self._drive(threads, together, self._merge_items, lambda number, _: self._done(together[number], left))

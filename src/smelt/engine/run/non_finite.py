@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from smelt.engine.plan.plan import Item, Tap
 
-__all__ = ["refuse_inputs", "refuse_result", "refuse_statistic"]
+__all__ = ["refuse_inputs", "refuse_overflow", "refuse_result", "refuse_statistic"]
 
 
 def refuse_inputs(item: Item, rows: Iterable[NDArray[np.float32]], start: int) -> None:
@@ -38,6 +38,16 @@ def refuse_result(item: Item, merged: NDArray[np.float32], start: int) -> None:
             f"the merge gave {float(merged[bad])} in {item.name!r} at element {_stored(item, start + bad):,} although "
             f"all inputs are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can "
             "hold it"
+        )
+
+
+def refuse_overflow(item: Item, before: NDArray[np.float32], after: NDArray[np.float32], start: int) -> None:
+    """Raise where a copy in a smaller format turned a large number into infinity. What was not finite may stay so."""
+    bad = _first(np.where(np.isfinite(before), after, 0))
+    if bad is not None:
+        raise NumericalError(
+            f"{item.key!r} holds {float(before[bad])} at element {start + bad:,}, which {item.info.dtype} cannot hold; "
+            "choose another dtype"
         )
 
 

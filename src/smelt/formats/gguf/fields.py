@@ -17,8 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ARCHITECTURES", "architecture_of", "config_fields", "rope_factors"]
 
-ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
+ARCHITECTURES = {
+    "llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen2_moe": "qwen2moe",
+    "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "olmo2": "olmo2", "olmoe": "olmoe",
+}  # fmt: skip
 """Hugging Face's model_type -> llama.cpp's architecture, where every tensor has its place."""
+_EXPERT_COUNTS = ("num_experts", "num_local_experts")
+_EXPERT_SIZES = {
+    "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+}
+_NORMALISED = {"mixtral": True, "qwen2_moe": False, "qwen3_moe": True, "olmoe": False}
+"""Whether llama.cpp scales the weights of the chosen experts to a sum of 1."""
 _SIZES = {
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
@@ -67,8 +78,30 @@ def config_fields(config: Mapping[str, Any], label: str) -> dict[str, Any]:
         raise RecipeError(
             f"{label}: rope scaling of type {kind!r} is not written to GGUF here (default, linear, llama3)"
         )
+    if config.get("model_type") in _NORMALISED:
+        fields |= _expert_fields(config, label)
     architecture = architecture_of(config, label)
     return {f"{architecture}.{name}": value for name, value in fields.items()}
+
+
+def _expert_fields(config: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """How many experts there are and how large; what llama.cpp computes otherwise is refused."""
+    kind = str(config["model_type"])
+    normalised = kind == "mixtral" or bool(config.get("norm_topk_prob", False))
+    odd = {
+        f"norm_topk_prob {normalised}": normalised != _NORMALISED[kind],
+        "layers without experts": bool(config.get("mlp_only_layers")) or config.get("decoder_sparse_step", 1) != 1,
+        "clipped queries and keys": config.get("clip_qkv") is not None,
+    }
+    if found := next((what for what, is_so in odd.items() if is_so), None):
+        raise RecipeError(
+            f"{label}: a {kind} with {found}, which llama.cpp does not compute; it is not written to GGUF"
+        )
+    count = next((config[key] for key in _EXPERT_COUNTS if isinstance(config.get(key), int)), None)
+    if count is None or not isinstance(config.get("num_experts_per_tok"), int):
+        raise RecipeError(f"{label}: config.json does not say how many experts there are, or how many a token uses")
+    sizes = {name: int(config[key]) for name, key in _EXPERT_SIZES.items() if isinstance(config.get(key), int)}
+    return {"expert_count": count, **sizes}
 
 
 def rope_factors(config: Mapping[str, Any]) -> npt.NDArray[np.float32] | None:

@@ -51,9 +51,10 @@ class GGUFHeader:
     tensors: Mapping[str, GGUFTensor]
 
 
-def read_gguf_header(path: Path) -> GGUFHeader:
+def read_gguf_header(path: Path, *, longest: int = _LONGEST) -> GGUFHeader:
+    """The header; lists of more than `longest` items are None in its metadata."""
     with open_plain(path) as file:
-        return _Parser(path, file, os.fstat(file.fileno()).st_size).parse()
+        return _Parser(path, file, os.fstat(file.fileno()).st_size, longest).parse()
 
 
 def check_tensors(path: Path, header: GGUFHeader) -> None:
@@ -75,8 +76,8 @@ def check_tensors(path: Path, header: GGUFHeader) -> None:
 
 
 class _Parser:
-    def __init__(self, path: Path, file: BinaryIO, size: int):
-        self.path, self.file, self.size = path, file, size
+    def __init__(self, path: Path, file: BinaryIO, size: int, longest: int):
+        self.path, self.file, self.size, self.longest = path, file, size, longest
 
     def parse(self) -> GGUFHeader:
         if self.file.read(4) != b"GGUF":
@@ -142,13 +143,13 @@ class _Parser:
         item, length = self._number("I"), self._number("Q")
         if item in _SCALARS:
             raw = self._take(length * struct.calcsize(_SCALARS[item]))
-            return list(struct.unpack(f"<{length}{_SCALARS[item]}", raw)) if length <= _LONGEST else None
+            return list(struct.unpack(f"<{length}{_SCALARS[item]}", raw)) if length <= self.longest else None
         if 8 * length > self.size:
             raise CorruptFile(f"{self.path}: a list of {length:,} items does not fit into {self.size:,} bytes")
         if item == _STRING:
             return self._strings(length)
         kept = [self._value(item, depth + 1) for _ in range(length)]
-        return kept if length <= _LONGEST else None
+        return kept if length <= self.longest else None
 
     def _strings(self, length: int) -> list[str] | None:
         """A list of texts, taken out of large pieces of the file: a vocabulary and its merges are 400,000."""
@@ -160,11 +161,11 @@ class _Parser:
             size = size_of(piece, at)[0]
             if at + 8 + size > len(piece):
                 piece, at = self._more(piece[at:], 8 + size), 0
-            if length <= _LONGEST:
+            if length <= self.longest:
                 kept.append(piece[at + 8 : at + 8 + size])
             at += 8 + size
         self.file.seek(at - len(piece), os.SEEK_CUR)
-        return [self._text(one) for one in kept] if length <= _LONGEST else None
+        return [self._text(one) for one in kept] if length <= self.longest else None
 
     def _more(self, rest: bytes, need: int) -> bytes:
         """A piece that begins with `rest` and has at least so many bytes."""

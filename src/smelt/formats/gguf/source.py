@@ -1,4 +1,4 @@
-"""A GGUF file as a Source: read only, dequantised piece by piece, under Hugging Face names where they are known.
+"""A GGUF model as a Source: read only, dequantised piece by piece, under Hugging Face names where they are known.
 
 In: the blocks of a file that cover a range. Out: numbers. F32, F16, BF16, F64 and integer tensors keep their dtype.
 Quantised ones are offered as F32: a block is small integers times half-precision scales, which F32 holds exactly
@@ -8,29 +8,36 @@ and F16 or BF16 would round before the merge has begun; the recipe's `dtype` say
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, MissingExtra, RecipeError
-from smelt.files.hashing.input_hashes import note_read
+import numpy as np
+
+from smelt.errors import CorruptFile, RecipeError
 from smelt.files.identity import file_identity
-from smelt.files.positioned import BINARY, fill
 from smelt.formats import dtype as dtypes
-from smelt.formats.gguf.header import REMEDY, GGUFHeader, GGUFTensor, check_tensors, read_gguf_header
-from smelt.formats.gguf.names import GGUFPlace, map_names
-from smelt.formats.gguf.types import PLAIN
+from smelt.formats.gguf.blocks import knows
+from smelt.formats.gguf.config_reader import model_config
+from smelt.formats.gguf.header import REMEDY
+from smelt.formats.gguf.inside import files_inside
+from smelt.formats.gguf.names import GGUFPlace, Origin, map_names
+from smelt.formats.gguf.parts import GGUFParts
+from smelt.formats.gguf.types import PLAIN, TYPES
+from smelt.formats.gguf.values import StoredValues, offered, storage
 from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 __all__ = ["GGUFSource"]
 
+_FACTORS = "rope_freqs.weight"
+
 
 class GGUFSource(Source):
-    """One GGUF file."""
+    """One GGUF file, or all the parts of a split one."""
 
     mapped: bool
     """Whether its tensors go by Hugging Face names."""
@@ -38,141 +45,141 @@ class GGUFSource(Source):
     """What a report should mention."""
 
     def __init__(self, path: Path):
-        try:
-            import gguf
-        except ImportError:
-            raise MissingExtra("reading GGUF needs the gguf package: pip install 'smelt[gguf]'") from None
-        self.label, self._path, self._gguf = str(path), path, gguf
-        self.files = {path: file_identity(path)}
-        header = read_gguf_header(path)
-        if header.metadata.get("split.count", 1) not in (0, 1):
-            raise RecipeError(f"{path}: is one part of a split model; join the parts with `llama-gguf-split --merge`")
-        self._stored = header.tensors
-        self._types = {name: self._type(name, tensor) for name, tensor in header.tensors.items()}
-        check_tensors(path, header)
-        architecture = str(header.metadata.get("general.architecture", ""))
-        self._places, why = map_names(architecture, header.tensors)
+        """`path` is the file, or any part."""
+        self.label, self._path = str(path), path
+        self._parts = GGUFParts(path)
+        self.files = {part: file_identity(part) for part in self._parts.paths}
+        self._check_types()
+        self._parts.check()
+        self.metadata: Mapping[str, Any] = self._parts.metadata
+        self.architecture = str(self.metadata.get("general.architecture", ""))
+        shapes = {name: tensor.shape for name, tensor in self._parts.tensors.items()}
+        self._origins, why = map_names(self.architecture, shapes)
         self.mapped, self.notes = why is None, [] if why is None else [why]
-        left_out = sorted(header.tensors.keys() - {place.name for place in self._places.values()})
-        if left_out:
+        self._values = StoredValues(self._parts)
+        self._parts.open()
+        left_out = sorted(shapes.keys() - {name for origin in self._origins.values() for name in origin.names})
+        if left_out and "rope_scaling" not in (self.config() or {}):
             self.notes.append(
-                f"{', '.join(left_out)} is computed from a rope scaling that transformers does not read out of GGUF; "
-                "put the original model's config.json beside the merged model"
+                f"{', '.join(left_out)} is computed from a rope scaling that is not told by the file; put the original "
+                "model's config.json beside what is made of it"
             )
         self._heads = {
-            key: self._head_count(header, architecture, place) for key, place in self._places.items() if place.heads
+            key: self._head_count(origin)
+            for key, origin in self._origins.items()
+            if isinstance(origin, GGUFPlace) and origin.heads
         }
         self.tensors: Mapping[str, TensorInfo] = {
-            key: TensorInfo(self._offered(place.name), header.tensors[place.name].shape)
-            for key, place in self._places.items()
+            key: TensorInfo(self._dtype(origin), origin.shape) for key, origin in self._origins.items()
         }
-        if self.mapped and "lm_head.weight" not in self._places:
+        kinds = sorted({self._values.kind(name).name for name in shapes} - PLAIN)
+        self.quantised = f"GGUF, {', '.join(kinds)}" if kinds else None
+        if self.mapped and "lm_head.weight" not in self._origins:
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
-        self._descriptor: int | None = os.open(path, os.O_RDONLY | BINARY)
 
     def config(self) -> dict[str, Any] | None:
-        """The Hugging Face config that transformers makes of the file; None without transformers or its support."""
+        """The Hugging Face config of the model; None where its architecture is not known, by us or by transformers."""
+        shapes = {name: tensor.shape for name, tensor in self._parts.tensors.items()}
+        if self.mapped and (made := model_config(self.metadata, shapes, self._rope_factors())) is not None:
+            return made
         try:
             from transformers import PretrainedConfig
 
-            made, _ = PretrainedConfig.get_config_dict(str(self._path.parent), gguf_file=self._path.name)
+            found, _ = PretrainedConfig.get_config_dict(str(self._path.parent), gguf_file=self._path.name)
         except (ImportError, ValueError, KeyError, NotImplementedError):
             return None
-        return dict(made)
+        return dict(found)
+
+    def _rope_factors(self) -> NDArray[np.float32] | None:
+        """What the rotary frequencies are divided by, where the file says so."""
+        factors = self._parts.tensors.get(_FACTORS)
+        plain = factors is not None and TYPES[factors.type].name == "F32" and len(factors.shape) == 1
+        return self._values.some(_FACTORS, 0, factors.shape[0]) if factors is not None and plain else None
+
+    def files_inside(self) -> Mapping[str, bytes]:
+        return files_inside(self._path, self.config())
 
     def read(self, key: str, start: int, out: Tensor) -> None:
-        place, count = self._places[key], out.numel()
-        if key not in self._heads:
-            values = self._elements(place.name, start, count)
-        else:
-            shape = self.tensors[key].shape
-            width = math.prod(shape[1:])
-            first, last = start // width, -(-(start + count) // width)
-            rows = _interleaved(range(first, last), shape[0] // self._heads[key])
-            if len(shape) == 1:  # a bias: too short to be worth reading in pieces
-                values = self._elements(place.name, 0, shape[0])[rows]
-            else:
-                values = self._rows(place.name, rows, width)
-            values = values[start - first * width :][:count]
-        out.copy_(values.float().add_(place.offset) if place.offset else values)
+        import torch
+
+        dtype = self.tensors[key].dtype
+        if out.dtype == dtypes.torch_dtype(dtype) and out.is_contiguous():
+            self._fill(key, start, out.view(torch.uint8).numpy().view(storage(dtype)))
+            return
+        values = np.empty(out.numel(), storage(dtype))
+        self._fill(key, start, values)
+        out.copy_(torch.from_numpy(values.view(np.uint8)).view(dtypes.torch_dtype(dtype)))
+
+    def has_bytes(self, key: str) -> bool:
+        return True
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        self._fill(key, start, np.frombuffer(out, storage(self.tensors[key].dtype)))
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        origin = self._origins[key]
+        if not isinstance(origin, GGUFPlace) or origin.heads or origin.offset:
+            return None
+        kind = self._values.kind(origin.name)
+        descriptor, position = self._parts.stored_at(origin.name)
+        return (descriptor, position + origin.start * kind.nbytes) if kind.name in PLAIN else None
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._parts.close()
 
-    def _elements(self, name: str, start: int, count: int) -> Tensor:
-        """A run of elements as they are stored, from the blocks that cover it."""
-        import torch
+    def _fill(self, key: str, start: int, out: NDArray[Any]) -> None:
+        """Fill `out`, which is of the tensor's own dtype, with its elements from `start` on."""
+        origin = self._origins[key]
+        if not isinstance(origin, GGUFPlace):
+            origin.run(self._values, start, out)
+        elif key in self._heads:
+            self._fill_rows(key, origin, start, out)
+        else:
+            self._values.run(origin.name, origin.start + start, out)
+            if origin.offset:
+                out += np.float32(origin.offset)
 
-        block, size = self._gguf.GGML_QUANT_SIZES[self._types[name]]
-        first, last = start // block, -(-(start + count) // block)
-        raw = torch.empty((last - first) * size, dtype=torch.uint8)
-        self._fill(raw, self._stored[name].offset + first * size, name)
-        return self._decode(name, raw)[start - first * block :][:count]
+    def _fill_rows(self, key: str, origin: GGUFPlace, start: int, out: NDArray[Any]) -> None:
+        """The same of a tensor whose rows lie in another order."""
+        width = math.prod(origin.shape[1:])
+        first, last = start // width, -(-(start + len(out)) // width)
+        rows = _interleaved(np.arange(first, last), origin.shape[0] // self._heads[key])
+        if len(origin.shape) == 1:  # a bias: too short to be worth reading in pieces
+            found = self._values.some(origin.name, 0, origin.shape[0])[rows]
+        else:
+            found = self._values.rows(origin.name, rows, width)
+        out[:] = found[start - first * width :][: len(out)]
 
-    def _rows(self, name: str, rows: Sequence[int], width: int) -> Tensor:
-        """Rows in the given order, one after the other; they are read singly and dequantised together."""
-        import torch
+    def _check_types(self) -> None:
+        """Refuse types that cannot be decoded here."""
+        seen: dict[int, bool] = {}
+        for name, tensor in self._parts.tensors.items():
+            kind = TYPES.get(tensor.type)
+            if kind is None or kind.name in PLAIN:
+                continue
+            if tensor.type not in seen:
+                seen[tensor.type] = knows(tensor.type)
+            if not seen[tensor.type]:
+                raise RecipeError(f"{self._path}: {name!r} is {kind.name}, which gguf cannot dequantise; {REMEDY}")
 
-        block, size = self._gguf.GGML_QUANT_SIZES[self._types[name]]
-        stride = width // block * size
-        raw = torch.empty(len(rows) * stride, dtype=torch.uint8)
-        for number, row in enumerate(rows):
-            self._fill(raw[number * stride :][:stride], self._stored[name].offset + row * stride, name)
-        return self._decode(name, raw)
-
-    def _decode(self, name: str, raw: Tensor) -> Tensor:
-        import torch
-
-        kind = self._types[name]
-        if kind.name in PLAIN:
-            return raw.view(dtypes.torch_dtype(kind.name))
-        size = self._gguf.GGML_QUANT_SIZES[kind][1]
-        return torch.from_numpy(self._gguf.dequantize(raw.numpy().reshape(-1, size), kind)).view(-1)
-
-    def _fill(self, raw: Tensor, position: int, name: str) -> None:
-        if self._descriptor is None:
-            raise ValueError(f"{self._path} is closed")
-        view = raw.numpy().data
-        if not fill(self._descriptor, view, position):
-            raise CorruptFile(f"{self._path}: ended while {name!r} was being read; the file has changed")
-        note_read(self._descriptor, position, view)
-
-    def _type(self, name: str, tensor: GGUFTensor) -> Any:
-        """The quantisation of a tensor, if this gguf package can undo it."""
-        import numpy
-
-        try:
-            kind = self._gguf.GGMLQuantizationType(tensor.type)
-        except ValueError:
-            raise CorruptFile(
-                f"{self._path}: {name!r} has the tensor type {tensor.type}, which gguf does not know; {REMEDY}"
-            ) from None
-        size = self._gguf.GGML_QUANT_SIZES[kind][1]
-        if kind.name not in PLAIN:
-            try:
-                self._gguf.dequantize(numpy.zeros((1, size), dtype=numpy.uint8), kind)
-            except NotImplementedError:
-                raise RecipeError(
-                    f"{self._path}: {name!r} is {kind.name}, which gguf cannot dequantise; {REMEDY}"
-                ) from None
+    def _dtype(self, origin: Origin) -> str:
+        if not isinstance(origin, GGUFPlace):
+            return origin.dtype(self._values)
+        kind = offered(self._values.kind(origin.name))
+        if origin.offset and kind != "F32":
+            raise CorruptFile(f"{self._path}: the norm {origin.name!r} is {kind}; llama.cpp stores norms as F32")
         return kind
 
-    def _offered(self, name: str) -> str:
-        kind: str = self._types[name].name
-        return kind if kind in PLAIN else "F32"
-
-    def _head_count(self, header: GGUFHeader, architecture: str, place: GGUFPlace) -> int:
-        fields, shape = header.metadata, header.tensors[place.name].shape
-        rows = shape[0] if shape else 0
-        heads = fields.get(f"{architecture}.{place.heads}", fields.get(f"{architecture}.attention.head_count"))
+    def _head_count(self, origin: GGUFPlace) -> int:
+        fields, rows = self.metadata, origin.shape[0] if origin.shape else 0
+        name = self.architecture
+        heads = fields.get(f"{name}.{origin.heads}", fields.get(f"{name}.attention.head_count"))
         if type(heads) is not int or heads <= 0 or not rows or rows % (2 * heads):
-            raise CorruptFile(f"{self._path}: {rows} rows of {place.name!r} cannot be ordered by {heads!r} heads")
+            raise CorruptFile(f"{self._path}: {rows} rows of {origin.name!r} cannot be ordered by {heads!r} heads")
         return heads
 
 
-def _interleaved(rows: Sequence[int], per_head: int) -> list[int]:
+def _interleaved(rows: NDArray[np.int64], per_head: int) -> NDArray[np.int64]:
     """Where rows lie after llama.cpp moved each head's second half between the rows of its first half."""
     half = per_head // 2
-    return [row - row % per_head + row % half * 2 + row % per_head // half for row in rows]
+    return rows - rows % per_head + rows % half * 2 + rows % per_head // half

@@ -13,22 +13,33 @@ from typing import Any
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["PRE", "is_known", "tokenizer_files"]
+__all__ = ["PATTERNS", "PRE", "is_known", "tokenizer_files"]
 
 _CONTROL, _USER = 3, 4
 """Kinds of tokens that text never becomes part of."""
 _BYTES: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _DIGITS: dict[str, Any] = {"type": "Digits", "individual_digits": True}
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {"llama-bpe": _WORDS % r"\p{N}{1,3}", "qwen2": _WORDS % r"\p{N}"}
+"""The pieces of text that merges never cross, by llama.cpp's name for them."""
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    pieces = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [pieces, {**_BYTES, "use_regex": False}]}
+
+
 PRE: dict[str, dict[str, Any]] = {
     "gpt-2": _BYTES,
     "smollm": {"type": "Sequence", "pretokenizers": [_DIGITS, _BYTES]},
+    **{name: _split(pattern) for name, pattern in PATTERNS.items()},
 }
 """How text is cut before the merges, by llama.cpp's name for it."""
 
 
 def is_known(metadata: Mapping[str, Any]) -> bool:
     """Whether `tokenizer_files` reads this one. Lists that are too long for the header's reader are not there."""
-    lists = all(f"tokenizer.ggml.{name}" in metadata for name in ("tokens", "merges"))
+    lists = all(metadata.get(f"tokenizer.ggml.{name}") is not None for name in ("tokens", "merges"))
     return lists and metadata.get("tokenizer.ggml.model") == "gpt2" and metadata.get("tokenizer.ggml.pre") in PRE
 
 
@@ -50,7 +61,7 @@ def tokenizer_files(metadata: Mapping[str, Any], where: str) -> dict[str, str]:
         "added_tokens": [_added(number, tokens[number], kinds[number] == _CONTROL) for number in special],
         "normalizer": None,
         "pre_tokenizer": PRE[pre],
-        "post_processor": None,
+        "post_processor": _beginning(metadata, tokens),
         "decoder": _BYTES,
         "model": {
             "type": "BPE",
@@ -60,7 +71,7 @@ def tokenizer_files(metadata: Mapping[str, Any], where: str) -> dict[str, str]:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": pre == "llama-bpe",
             "vocab": {token: number for number, token in enumerate(tokens)},
             "merges": merges,
         },
@@ -74,6 +85,23 @@ def tokenizer_files(metadata: Mapping[str, Any], where: str) -> dict[str, str]:
 def _added(number: int, token: str, special: bool) -> dict[str, Any]:
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": token, **plain, "special": special}
+
+
+def _beginning(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any] | None:
+    """What puts the token that begins a text before it, where the file asks for that."""
+    number = metadata.get("tokenizer.ggml.bos_token_id")
+    if metadata.get("tokenizer.ggml.add_bos_token") is not True or type(number) is not int:
+        return None
+    token = tokens[number]
+    special = {"SpecialToken": {"id": token, "type_id": 0}}
+    one, other = ({"Sequence": {"id": name, "type_id": at}} for at, name in enumerate("AB"))
+    again = {"SpecialToken": {"id": token, "type_id": 1}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [special, one],
+        "pair": [special, one, again, other],
+        "special_tokens": {token: {"id": token, "ids": [number], "tokens": [token]}},
+    }
 
 
 def _config(metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any]:

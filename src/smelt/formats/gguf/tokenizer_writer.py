@@ -13,6 +13,7 @@ from typing import Any
 from smelt.caller import Blank, option
 from smelt.errors import RecipeError, shortened, unknown
 from smelt.files.reading import read_json_table
+from smelt.formats.gguf.tokenizer_reader import PATTERNS
 from smelt.formats.tokenizer.chat_template import read_chat_template
 from smelt.formats.tokenizer.spec import MOST_IDS, read_tokenizer_json
 from smelt.formats.tokenizer.vocabulary import vocabulary_of
@@ -20,12 +21,10 @@ from smelt.formats.tokenizer.vocabulary import vocabulary_of
 __all__ = ["PRE", "vocabulary_fields"]
 
 _NORMAL, _CONTROL, _USER, _UNUSED = 1, 3, 4, 5
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 PRE = {
     "gpt-2": ("bytes by words",),
     "smollm": ("digits", "bytes by words"),
-    "llama-bpe": (_WORDS % r"\p{N}{1,3}", "bytes"),
-    "qwen2": (_WORDS % r"\p{N}", "bytes"),
+    **{name: (pattern, "bytes") for name, pattern in PATTERNS.items()},
 }
 """How text is cut before the merges, by llama.cpp's name for it."""
 _ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}

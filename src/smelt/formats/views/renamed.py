@@ -35,6 +35,7 @@ class RenamedSource(Source):
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
+        self.quantised = inner.quantised
         self._lock = threading.Lock()
         self._whole: dict[str, Tensor] = {}
 
@@ -61,6 +62,9 @@ class RenamedSource(Source):
 
     def close(self) -> None:
         self._inner.close()
+
+    def files_inside(self) -> Mapping[str, bytes]:
+        return self._inner.files_inside()
 
     def on_device(self, key: str) -> Tensor | None:
         piece = self._pieces[key]

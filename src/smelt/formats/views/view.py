@@ -103,6 +103,7 @@ class HiddenTensorSource(Source):
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
         self.tied = {**inner.tied, hidden: twin}
+        self.quantised = inner.quantised
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         self._inner.read(key, start, out)
@@ -115,6 +116,9 @@ class HiddenTensorSource(Source):
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         return self._inner.stored_at(key)
+
+    def files_inside(self) -> Mapping[str, bytes]:
+        return self._inner.files_inside()
 
     def close(self) -> None:
         self._inner.close()

@@ -23,7 +23,7 @@ from smelt.engine.run.cpu.machine import (
 from smelt.engine.run.cpu.program import WIDTH, Program
 from smelt.engine.run.cpu.rule_table import RULES, RuleCall, Support, stored_dtype
 from smelt.engine.run.cpu.template import KnownResult, Template, form_of_cuts
-from smelt.engine.run.non_finite import refuse_inputs, refuse_result
+from smelt.engine.run.non_finite import refuse_inputs, refuse_overflow, refuse_result
 from smelt.files.positioned import FilePlace
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Place
@@ -184,7 +184,7 @@ class VectorBackend:
         for item, found in zip(items, folds, strict=True):
             begin, end = end, end + item.info.nbytes
             if item.copied:
-                item.copied_from.source.read_bytes(item.copied_from.key, 0, out[begin:end].data)
+                self._copy(item, 0, item.info.count, out[begin:end])
                 continue
             what, row_factors = self._compiled(item, found, Span(0, item.info.count, item.info.count))
             files, formats = self._files(item, 0, hashed=True), [stored_dtype(tap) for tap in item.all_taps]
@@ -216,12 +216,27 @@ class VectorBackend:
         ), None
 
     def copy_span(self, item: Item, span: Span) -> None:
-        tap, size = item.copied_from, dtypes.item_size(item.info.dtype)
+        size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            tap.source.read_bytes(tap.key, start, out.data)
+            self._copy(item, start, stop, out)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
+
+    def _copy(self, item: Item, start: int, stop: int, out: NDArray[np.uint8]) -> None:
+        """A run of a copied tensor as it is, or rounded to the output's format."""
+        tap, stored = item.copied_from, stored_dtype(item.copied_from)
+        if stored == item.info.dtype:
+            tap.source.read_bytes(tap.key, start, out.data)
+            return
+        given = self._buffer("in 0", (stop - start) * dtypes.item_size(stored))
+        tap.source.read_bytes(tap.key, start, given.data)
+        program = Program(WIDTH)
+        program.store(program.load(0))
+        if library() is None or ProgramRun(program, [stored], item.info.dtype).feed([given], stop - start, out):
+            values = dtypes.to_float32(given, stored)
+            out[:] = dtypes.from_float32(values, item.info.dtype)
+            refuse_overflow(item, values, dtypes.to_float32(out, item.info.dtype), start)
 
     def _fold_program(
         self,

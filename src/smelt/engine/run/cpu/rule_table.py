@@ -127,7 +127,9 @@ class Support:
 
     def __call__(self, item: Item) -> bool:
         if item.copied:
-            return is_readable(item.copied_from) and stored_dtype(item.copied_from) == item.info.dtype
+            stored = stored_dtype(item.copied_from)
+            same = stored == item.info.dtype or {stored, item.info.dtype} <= FORMATS.keys()
+            return is_readable(item.copied_from) and same
         return (
             self._fits(item)
             and not item.statistics

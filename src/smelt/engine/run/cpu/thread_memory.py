@@ -26,7 +26,9 @@ def vector_thread_memory(item: Item) -> int:
     """
     count, out = item.info.count, item_size(item.info.dtype)
     if item.copied:
-        return _buffer(min(_AT_ONCE, count) * out)
+        stored = item_size(stored_dtype(item.copied_from))
+        given = _buffer(min(_AT_ONCE, count) * stored) if stored_dtype(item.copied_from) != item.info.dtype else 0
+        return _buffer(min(_AT_ONCE, count) * out) + given
     models, width = len(item.taps), item.row_length if item.unit == "row" else WIDTH
     by_row = any(_multiplies_rows(item, number) for number in range(len(item.stages)))
     step = _READ if not by_row and all(_is_read_by_machine(tap) for tap in item.all_taps) else _AT_ONCE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
+__all__ = ["MemorySource", "Source", "StoredCodes", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,16 @@ class TensorInfo:
         return self.count * dtypes.item_size(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCodes:
+    """What a tensor is in its file where it is offered as numbers that are worked out of codes."""
+
+    how: str
+    """In a few words: `nf4, a scale for 64`."""
+    nbytes: int
+    """Of all that it is worked out of."""
+
+
 class Source(ABC):
     """A set of named tensors that can be read piece by piece, from several threads at once."""
 
@@ -56,6 +66,8 @@ class Source(ABC):
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+    codes: Mapping[str, StoredCodes] = {}
+    """How those of its tensors are stored that are quantised."""
 
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -70,10 +70,13 @@ class ScaledCodes:
     """Whether each matrix is offered as [columns, rows]."""
     unused: tuple[str, ...] = ()
     """Stored tensors that belong to it and change no number: scales of activations, shapes."""
+    format: str = ""
+    """What it is called where that says more than the kind of its codes."""
 
     @property
     def how(self) -> str:
-        return f"{_SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}"
+        order = ", columns in an order of their own" if self.order else ""
+        return f"{self.format or _SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}{order}"
 
     @property
     def parts(self) -> Sequence[str]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
-from smelt.formats.quantised.coding import Coding
 from smelt.formats.quantised.settings import QuantisationSettings, settings_of
-from smelt.formats.quantised.source import QuantisedSource
 from smelt.formats.quantised.unread import codes_and_scales, may_be_codes
 from smelt.formats.source import Source, TensorInfo
 from smelt.registry import Registry
+
+if TYPE_CHECKING:
+    from smelt.formats.quantised.coding import Coding
 
 __all__ = ["Scheme", "codings_of", "dequantised", "schemes"]
 
@@ -51,6 +52,8 @@ def dequantised(source: Source) -> Source:
     found = codings_of(source, settings)
     if not found:
         return source
+    from smelt.formats.quantised.source import QuantisedSource  # loads numpy, which opening other models does not need
+
     codings = {key: coding for some in found.values() for key, coding in some.items()}
     kinds = Counter(coding.how for coding in codings.values())
     stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())

@@ -68,6 +68,8 @@ class ScaledCodes:
     high_first: bool = False
     turned: bool = False
     """Whether each matrix is offered as [columns, rows]."""
+    factor: float = 1.0
+    """Goes over all of it, after the scales."""
     unused: tuple[str, ...] = ()
     """Stored tensors that belong to it and change no number: scales of activations, shapes."""
     format: str = ""
@@ -131,8 +133,8 @@ class ScaledCodes:
         per_byte = 2 if self.kind in NIBBLES else 1
         begin, end = ((matrix * self.rows + row) * self.columns // per_byte for row in (first, last))
         raw = np.empty(end - begin, np.uint8) if work is None else work.buffer("codes", end - begin)
-        width = dtypes.item_size(stored.tensors[self.codes].dtype)
-        stored.read_bytes(self.codes, begin // width, raw.data)
+        there = stored.tensors[self.codes]
+        stored.read_bytes(self.codes, begin // dtypes.item_size(there.dtype), raw[: there.nbytes - begin].data)
         high = self.block[0]
         blocks = first // high, -(-last // high)
         return Codes(
@@ -145,6 +147,7 @@ class ScaledCodes:
             self._group_of(stored, work),
             self.high_first,
             first % high,
+            self.factor,
         )
 
     def _group_of(self, stored: Source, work: Workspace | None) -> NDArray[np.int32] | None:

@@ -1,4 +1,4 @@
-/* Codes and scales become numbers: (code - zero) * scale in float32, rounded once to the format that is offered.
+/* Codes and scales become numbers: (code - zero) * scale * factor in float32, rounded once to the format that is offered.
 
    Codes have four or eight bits and lie row after row. A scale (and a zero point) is shared by a block of `block_rows` by
    `block_cols` codes. Work goes in short runs that share one scale: codes to float32 in the first cache, then scaled and
@@ -100,13 +100,14 @@ INLINE void numbers_of(int kind, const uint8_t *codes, const float *pairs, int64
     }
 }
 
-INLINE void write_run(const float *numbers, float zero, float scale, int64_t n, int format, char *out) {
+INLINE void write_run(const float *numbers, float zero, float scale, float factor, int64_t n,
+                      int format, char *out) {
     if (format == BF16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16((numbers[i] - zero) * scale);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16((numbers[i] - zero) * scale * factor);
     else if (format == F16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16((numbers[i] - zero) * scale);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16((numbers[i] - zero) * scale * factor);
     else
-        for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (numbers[i] - zero) * scale;
+        for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (numbers[i] - zero) * scale * factor;
 }
 
 typedef struct {
@@ -118,6 +119,7 @@ typedef struct {
     int64_t cols, scale_cols, block_rows, block_cols;
     int64_t first_row;       /* of the first given row within its block */
     int32_t kind, format;
+    float factor;            /* goes over all of them, after the scales */
 } Codes;
 
 /* How many of the `left` columns from `col` on share a scale, and which. */
@@ -143,8 +145,8 @@ EXPORT EVERY_PROCESSOR void smelt_dequantise(const Codes *c, int64_t start, int6
         for (int64_t n, block; col < c->cols && done < count; col += n, done += n) {
             n = same_scale(c, col, c->cols - col < count - done ? c->cols - col : count - done, &block);
             numbers_of(c->kind, c->codes, c->pairs, start + done, n, numbers);
-            write_run(numbers, c->zeros ? c->zeros[places + block] : 0.0f, c->scales[places + block], n, c->format,
-                      out + done * size);
+            write_run(numbers, c->zeros ? c->zeros[places + block] : 0.0f, c->scales[places + block], c->factor, n,
+                      c->format, out + done * size);
         }
     }
 }
@@ -167,6 +169,6 @@ EXPORT EVERY_PROCESSOR void smelt_dequantise_turned(const Codes *c, int64_t rows
             }
         }
         for (int64_t i = 0; i < n; i++)
-            write_run(tile[i], 0.0f, 1.0f, deep, c->format, out + (i * rows + top) * size);
+            write_run(tile[i], 0.0f, 1.0f, c->factor, deep, c->format, out + (i * rows + top) * size);
     }
 }

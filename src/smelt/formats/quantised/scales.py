@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smelt.formats.quantised.settings import QuantisationSettings
     from smelt.formats.source import Source, TensorInfo
 
-__all__ = ["PackedZeros", "Scales", "StoredScales", "check_floats", "read_array", "read_whole_numbers"]
+__all__ = ["NestedScales", "PackedZeros", "Scales", "StoredScales", "check_floats", "read_array", "read_whole_numbers"]
 
 
 class Scales(Protocol):
@@ -63,6 +63,33 @@ class StoredScales:
             over = read_array(stored, self.whole, matrix if several else 0, 1)
             found = found * over if self.whole_is == "factor" else found / over
         return found.reshape(last - first, columns)
+
+
+@dataclass(frozen=True)
+class NestedScales:
+    """One scale after the other, stored as codes: a number of a table times a scale of its own, plus an offset."""
+
+    name: str
+    outer: str
+    """The scale of each block of codes."""
+    table: str
+    """256 numbers."""
+    blocksize: int
+    offset: float
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return (self.name, self.outer, self.table)
+
+    def rows(self, stored: Source, matrix: int, first: int, last: int) -> NDArray[np.float32]:
+        codes = np.empty(last - first, np.uint8)
+        stored.read_bytes(self.name, first, codes.data)
+        begin = first // self.blocksize
+        outer = read_array(stored, self.outer, begin, -(-last // self.blocksize) - begin)
+        numbers = read_array(stored, self.table, 0, 256)[codes]
+        over = np.repeat(outer, self.blocksize)[first - begin * self.blocksize :][: last - first]
+        scales: NDArray[np.float32] = numbers * over + np.float32(self.offset)
+        return scales[:, None]
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Scheme(Protocol):
         """
 
 
-_OWN = ("packed_integers", "packed_floats", "scaled_bytes")
+_OWN = ("packed_integers", "packed_floats", "scaled_bytes", "bitsandbytes")
 schemes: Registry[Scheme] = Registry(
     "smelt.formats",
     own=lambda: {name: f"smelt.formats.quantised.{name}" for name in _OWN},

@@ -10,7 +10,7 @@ from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import QUANTISATION
 
-__all__ = ["QuantisationSettings", "settings_of"]
+__all__ = ["QuantisationSettings", "offered_format", "settings_of"]
 
 _UNIVERSAL = "BF16"
 
@@ -25,6 +25,8 @@ class QuantisationSettings:
     """The table in config.json; empty where there is none."""
     dtype: str
     """What dequantised tensors are offered as."""
+    model_type: str = ""
+    """The config's word for the architecture."""
 
     @property
     def method(self) -> str:
@@ -62,10 +64,11 @@ def settings_of(label: str, config: Mapping[str, Any] | None) -> QuantisationSet
     if not isinstance(said, Mapping):
         raise CorruptFile(f"{label}: config.json has a quantization_config that is no table")
     names = (section.get(key) for section in sections for key in ("dtype", "torch_dtype"))
-    return QuantisationSettings(label, said, next(filter(None, map(_offered, names)), _UNIVERSAL))
+    dtype = next(filter(None, map(offered_format, names)), _UNIVERSAL)
+    return QuantisationSettings(label, said, dtype, str(config.get("model_type", "")))
 
 
-def _offered(name: Any) -> str | None:
+def offered_format(name: Any) -> str | None:
     """A format of 16 or 32 bits by the config's word for it."""
     try:
         found = dtypes.parse_dtype(str(name))

@@ -204,7 +204,7 @@ def _unequal(
 def updated_config(
     config: Mapping[str, Any], *, dtype: str | None, layers: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, Any]:
-    """The output's config: its dtype, no word of codes, its layers where stacks were sliced ({stack: source blocks})."""
+    """The output's config: its dtype, no word of codes, and its layers where stacks were sliced ({stack: blocks})."""
     new: dict[str, Any] = copy.deepcopy(dict(config))
     for section in _sections(new):
         for key in QUANTISATION:

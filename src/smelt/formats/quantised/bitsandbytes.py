@@ -1,7 +1,7 @@
 """bitsandbytes: 4-bit codes in blocks over the whole tensor (nf4, fp4), and bytes with a scale for each row (int8).
 
-4 bits   `weight` has two codes in a byte, the upper half first, in whatever type it was stored as. `weight.absmax` has a
-         scale for each block, or the code of one (double quantisation: `weight.nested_absmax` and `nested_quant_map`).
+4 bits   `weight` has two codes in a byte, the upper half first, stored as any type. `weight.absmax` has a scale for each
+         block, or the code of one (double quantisation: `weight.nested_absmax`, `weight.nested_quant_map`).
          `weight.quant_state.bitsandbytes__nf4` is JSON as bytes: shape, dtype, size of blocks.
 8 bits   `weight` is I8 [out, in], `SCB` the largest magnitude of each row: a number is code * SCB / 127.
 
@@ -11,6 +11,7 @@ that its `dequantize_4bit` gives the same bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,9 @@ def bitsandbytes(
     for key in tensors:
         weight = key.removesuffix(_ABSMAX)
         if weight != key and weight in tensors and weight not in found and f"{weight}.quant_map" in tensors:
-            raise settings.fault(f"{weight!r} has no {weight + _STATE}nf4, which says its shape; the file is incomplete")
+            raise settings.fault(
+                f"{weight!r} has no {weight + _STATE}nf4, which says its shape; the file is incomplete"
+            )
         module = key.removesuffix(_SCB)
         if module != key and module.endswith("."):
             found[f"{module}weight"] = _int8(module, tensors, stored, settings)
@@ -71,16 +74,19 @@ def _four_bits(
         there = f"{tensors[weight].nbytes:,} bytes" if weight in tensors else "not there"
         raise settings.fault(f"{weight!r} is {there}, but {key!r} says {state.shape}, which takes {size:,} bytes")
     _check_table(weight, state, tensors, stored, settings)
-    blocks = -(-state.count // state.blocksize)
+    # Blocks run over the whole tensor. Where they do not end with its rows, each is taken for a row.
+    columns = state.shape[-1] if state.shape[-1] % state.blocksize == 0 else state.blocksize
+    rows = -(-state.count // columns)
     return ScaledCodes(
         TensorInfo(state.dtype, state.shape),
         weight,
         state.kind,
-        blocks,
-        state.blocksize,
-        _scales(weight, blocks, state, tensors, stored, settings),
+        rows,
+        columns,
+        _scales(weight, (rows, columns // state.blocksize), state, tensors, settings),
         (1, state.blocksize),
         high_first=True,
+        format=f"{state.kind} of bitsandbytes" + " with quantised scales" * (state.nested is not None),
         unused=tuple(name for name in (key, f"{weight}.quant_map") if name in tensors),
     )
 
@@ -100,17 +106,16 @@ def _check_table(
 
 def _scales(
     weight: str,
-    blocks: int,
+    grid: tuple[int, int],
     state: QuantState,
     tensors: Mapping[str, TensorInfo],
-    stored: Source,
     settings: QuantisationSettings,
 ) -> Scales:
-    absmax = weight + _ABSMAX
+    absmax, blocks = weight + _ABSMAX, math.prod(grid)
     _check_count(absmax, blocks, f"{weight!r} has {blocks:,} blocks of {state.blocksize}", tensors, settings)
     if state.nested is None:
         check_floats(absmax, tensors[absmax], settings)
-        return StoredScales(absmax, (blocks, 1))
+        return StoredScales(absmax, grid)
     if tensors[absmax].dtype != "U8":
         raise settings.fault(f"{absmax!r} is {tensors[absmax].dtype}; quantised scales are U8")
     outer, table = f"{weight}.nested_absmax", f"{weight}.nested_quant_map"
@@ -119,7 +124,7 @@ def _scales(
     _check_count(table, 256, "a scale is the code of one of 256 numbers", tensors, settings)
     for name in (outer, table):
         check_floats(name, tensors[name], settings)
-    return NestedScales(absmax, outer, table, state.nested.blocksize, state.nested.offset)
+    return NestedScales(absmax, grid[1], outer, table, state.nested.blocksize, state.nested.offset)
 
 
 def _check_count(
@@ -156,6 +161,7 @@ def _int8(
         StoredScales(scales, (rows, 1)),
         (1, columns),
         factor=1 / 127,
+        format="int8 of bitsandbytes",
         unused=(layout,) if layout in tensors else (),
     )
 

@@ -84,7 +84,9 @@ class _Fields:
 
     def shape(self) -> tuple[int, ...]:
         found = self.said.get("shape")
-        whole = isinstance(found, list) and 0 < len(found) <= 64 and all(type(size) is int and size > 0 for size in found)
+        whole = (
+            isinstance(found, list) and 0 < len(found) <= 64 and all(type(size) is int and size > 0 for size in found)
+        )
         if not whole or math.prod(found) > _MOST:
             self._refuse("shape", "a list of sizes")
         return tuple(found)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from smelt.errors import CorruptFile
 from smelt.formats import dtype as dtypes
 from smelt.formats.quantised.code_tables import NIBBLES
 from smelt.formats.quantised.kernels import CodeKind, Codes, dequantise, dequantise_turned
@@ -98,7 +99,7 @@ class ScaledCodes:
     def _share(self) -> str:
         """What shares a scale, in words."""
         high, wide = self.block
-        if wide < self.columns:
+        if wide < self.columns or (not self.turned and self.columns != self.info.shape[-1:][0]):
             return f"{wide}" if high == 1 else f"{high} by {wide}"
         return "each row" if high == 1 else "each tensor" if high >= self.rows else f"{high} rows"
 
@@ -137,27 +138,33 @@ class ScaledCodes:
         stored.read_bytes(self.codes, begin // dtypes.item_size(there.dtype), raw[: there.nbytes - begin].data)
         high = self.block[0]
         blocks = first // high, -(-last // high)
+        scales = self.scales.rows(stored, matrix, *blocks)
         return Codes(
             raw,
             self.kind,
             self.columns,
-            self.scales.rows(stored, matrix, *blocks),
+            scales,
             self.block,
             self.zeros.rows(stored, matrix, *blocks) if self.zeros is not None else None,
-            self._group_of(stored, work),
+            self._group_of(stored, work, scales.shape[1]),
             self.high_first,
             first % high,
             self.factor,
         )
 
-    def _group_of(self, stored: Source, work: Workspace | None) -> NDArray[np.int32] | None:
+    def _group_of(self, stored: Source, work: Workspace | None, groups: int) -> NDArray[np.int32] | None:
         if self.order is None:
             return None
-        name, columns = self.order, self.columns
+        name = self.order
 
         def read() -> NDArray[np.int32]:
-            found = np.empty(columns, np.int32)
+            found = np.empty(self.columns, np.int32)
             stored.read_bytes(name, 0, found.view(np.uint8).data)
+            wrong = found[(found < 0) | (found >= groups)]
+            if len(wrong):
+                raise CorruptFile(
+                    f"{stored.label}: {name!r} names the group {wrong[0]} of {groups}; the file is damaged"
+                )
             return found
 
         return read() if work is None else work.kept((name, 0), read)

@@ -1,8 +1,9 @@
-/* Codes and scales become numbers: (code - zero) * scale * factor in float32, rounded once to the format that is offered.
+/* Codes and scales become numbers: (code - zero) * scale * factor in float32, rounded once to what is offered.
 
    Codes have four or eight bits and lie row after row. A scale (and a zero point) is shared by a block of `block_rows` by
-   `block_cols` codes. Work goes in short runs that share one scale: codes to float32 in the first cache, then scaled and
-   rounded. Called with ctypes (kernels.py); it needs nothing of Python's. */
+   `block_cols` codes. Work goes in short runs of one row: codes to float32 in the first cache, their scales beside them,
+   then both together, each in a loop that compilers make vectors of. Called with ctypes (kernels.py); it needs nothing of
+   Python's. */
 
 #include <stdint.h>
 #include <string.h>
@@ -25,9 +26,10 @@
 #endif
 
 enum { BF16 = 0, F16 = 1, F32 = 2 };                                  /* what is written */
-enum { SIGNED = 0, UNSIGNED = 1, E4M3 = 2, E5M2 = 3, CENTRED = 4, NIBBLES = 5 }; /* codes */
+enum { SIGNED = 0, UNSIGNED = 1, E4M3 = 2, E5M2 = 3, CENTRED = 4, NIBBLES = 5, LOW_INTS = 6, LOW_E2M1 = 7 }; /* codes */
 
-#define RUN 256 /* numbers that are in work at once */
+#define RUN 256  /* numbers that are in work at once */
+#define STEP 16  /* numbers that get their scale at once */
 
 INLINE float float_of(uint32_t bits) {
     float value;
@@ -73,15 +75,42 @@ INLINE uint16_t to_f16(float value) {
     return (uint16_t)((size > 0x7f800000u ? 0x7e00u : half) | sign);
 }
 
+/* Two bits of exponent with bias 1, and one of mantissa. */
+INLINE float from_e2m1(uint32_t code) {
+    uint32_t size = code & 7u;
+    float value = size < 2 ? 0.5f * (float)(int)size : float_of((size << 22) + (126u << 23));
+    return float_of(bits_of(value) | (code & 8u) << 28);
+}
+
 #define FROM_BYTES(as)                                                                                                 \
     for (int64_t i = 0; i < n; i++) out[i] = as(codes[i])
 #define FROM_SIGNED(code) (float)(int8_t)(code)
 #define FROM_UNSIGNED(code) (float)(code)
 #define FROM_CENTRED(code) (float)((int)(code) - 128)
 
-/* `n` codes from the `first` on, as numbers; `pairs` has the two numbers that each byte of nibbles stands for. */
-INLINE void numbers_of(int kind, const uint8_t *codes, const float *pairs, int64_t first, int64_t n, float *out) {
-    codes += kind == NIBBLES ? first / 2 : first;
+#define FROM_CENTRED_NIBBLE(code) (float)((int)(code) - 8)
+#define FROM_NIBBLES(as)                                                                                               \
+    for (int64_t i = 0; i < bytes; i++) {                                                                              \
+        to[2 * i] = as(codes[i] & 15u);                                                                                \
+        to[2 * i + 1] = as((uint32_t)codes[i] >> 4);                                                                   \
+    }
+
+/* `n` codes from the `first` on, as numbers; returns where the first one is. `pairs` has the two numbers that each byte
+   of nibbles stands for, where no arithmetic gives them. */
+INLINE const float *numbers_of(int kind, const uint8_t *codes, const float *pairs, int64_t first, int64_t n, float *out) {
+    if (kind >= NIBBLES) {
+        int64_t bytes = (first + n + 1) / 2 - first / 2;
+        float *to = out;
+        codes += first / 2;
+        if (kind == LOW_INTS)
+            FROM_NIBBLES(FROM_CENTRED_NIBBLE)
+        else if (kind == LOW_E2M1)
+            FROM_NIBBLES(from_e2m1)
+        else
+            for (int64_t i = 0; i < bytes; i++) memcpy(to + 2 * i, pairs + 2 * codes[i], 2 * sizeof *to);
+        return out + (first & 1);
+    }
+    codes += first;
     if (kind == SIGNED)
         FROM_BYTES(FROM_SIGNED);
     else if (kind == UNSIGNED)
@@ -90,24 +119,18 @@ INLINE void numbers_of(int kind, const uint8_t *codes, const float *pairs, int64
         FROM_BYTES(FROM_CENTRED);
     else if (kind == E4M3)
         FROM_BYTES(from_e4m3);
-    else if (kind == E5M2)
+    else
         FROM_BYTES(from_e5m2);
-    else {
-        int64_t i = 0;
-        if (first & 1 && n) out[i++] = pairs[2 * *codes++ + 1];
-        for (; i + 1 < n; i += 2) memcpy(out + i, pairs + 2 * *codes++, 2 * sizeof *out);
-        if (i < n) out[i] = pairs[2 * *codes];
-    }
+    return out;
 }
 
-INLINE void write_run(const float *numbers, float zero, float scale, float factor, int64_t n,
-                      int format, char *out) {
+INLINE void write_run(const float *numbers, int64_t n, int format, char *out) {
     if (format == BF16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16((numbers[i] - zero) * scale * factor);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16(numbers[i]);
     else if (format == F16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16((numbers[i] - zero) * scale * factor);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16(numbers[i]);
     else
-        for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (numbers[i] - zero) * scale * factor;
+        memcpy(out, numbers, (size_t)n * sizeof *numbers);
 }
 
 typedef struct {
@@ -122,53 +145,66 @@ typedef struct {
     float factor;            /* goes over all of them, after the scales */
 } Codes;
 
-/* How many of the `left` columns from `col` on share a scale, and which. */
-INLINE int64_t same_scale(const Codes *c, int64_t col, int64_t left, int64_t *block) {
-    int64_t n = left < RUN ? left : RUN;
+/* What the columns [col, col + n) have of a row of scales; up to STEP more may be written. */
+INLINE void spread(const Codes *c, const float *row, int64_t col, int64_t n, float *out) {
     if (c->group_of) {
-        *block = c->group_of[col];
-        for (int64_t i = 1; i < n; i++)
-            if (c->group_of[col + i] != c->group_of[col]) return i;
-        return n;
+        for (int64_t i = 0; i < n; i++) out[i] = row[c->group_of[col + i]];
+    } else if (c->block_cols % STEP == 0 && col % STEP == 0) {
+        int64_t block = col / c->block_cols, left = c->block_cols - col % c->block_cols;
+        for (int64_t i = 0; i < n; i += STEP, left -= STEP) {
+            if (!left) left = c->block_cols, block++;
+            for (int j = 0; j < STEP; j++) out[i + j] = row[block];
+        }
+    } else {
+        int64_t block = col / c->block_cols, left = c->block_cols - col % c->block_cols;
+        for (int64_t i = 0; i < n; i++, left--) {
+            if (!left) left = c->block_cols, block++;
+            out[i] = row[block];
+        }
     }
-    *block = col / c->block_cols;
-    int64_t rest = (*block + 1) * c->block_cols - col;
-    return rest < n ? rest : n;
+}
+
+/* The columns [col, col + n) of a row in float32; n is at most RUN. */
+INLINE void numbers_in(const Codes *c, int64_t row, int64_t col, int64_t n, float *out) {
+    float found[RUN + 2], scales[RUN + STEP], zeros[RUN + STEP];
+    int64_t place = (row + c->first_row) / c->block_rows * c->scale_cols;
+    const float *numbers = numbers_of(c->kind, c->codes, c->pairs, row * c->cols + col, n, found);
+    spread(c, c->scales + place, col, n, scales);
+    if (c->zeros) {
+        spread(c, c->zeros + place, col, n, zeros);
+        for (int64_t i = 0; i < n; i++) out[i] = (numbers[i] - zeros[i]) * scales[i] * c->factor;
+    } else
+        for (int64_t i = 0; i < n; i++) out[i] = numbers[i] * scales[i] * c->factor;
 }
 
 /* Elements [start, start + count), counted from the first given row on. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise(const Codes *c, int64_t start, int64_t count, char *out) {
     float numbers[RUN];
     int64_t size = c->format == F32 ? 4 : 2, row = start / c->cols, col = start % c->cols;
-    for (int64_t done = 0; done < count; row++, col = 0) {
-        int64_t places = (row + c->first_row) / c->block_rows * c->scale_cols;
-        for (int64_t n, block; col < c->cols && done < count; col += n, done += n) {
-            n = same_scale(c, col, c->cols - col < count - done ? c->cols - col : count - done, &block);
-            numbers_of(c->kind, c->codes, c->pairs, start + done, n, numbers);
-            write_run(numbers, c->zeros ? c->zeros[places + block] : 0.0f, c->scales[places + block], c->factor, n,
-                      c->format, out + done * size);
+    for (int64_t done = 0; done < count; row++, col = 0)
+        for (int64_t n; col < c->cols && done < count; col += n, done += n) {
+            n = c->cols - col < count - done ? c->cols - col : count - done;
+            n = n < RUN ? n : RUN;
+            numbers_in(c, row, col, n, numbers);
+            write_run(numbers, n, c->format, out + done * size);
         }
-    }
 }
 
-#define TILE 64 /* rows that are turned at once */
+#define TILE 16 /* rows and columns that are turned at once */
 
 /* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. n is at most RUN. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise_turned(const Codes *c, int64_t rows, int64_t first, int64_t n, char *out) {
-    float numbers[RUN], tile[RUN][TILE];
+    float numbers[TILE][RUN], turned[TILE * TILE];
     int64_t size = c->format == F32 ? 4 : 2;
     for (int64_t top = 0; top < rows; top += TILE) {
         int64_t deep = rows - top < TILE ? rows - top : TILE;
-        for (int64_t row = top; row < top + deep; row++) {
-            int64_t places = (row + c->first_row) / c->block_rows * c->scale_cols;
-            for (int64_t col = first, length, block; col < first + n; col += length) {
-                length = same_scale(c, col, first + n - col, &block);
-                numbers_of(c->kind, c->codes, c->pairs, row * c->cols + col, length, numbers);
-                float zero = c->zeros ? c->zeros[places + block] : 0.0f, scale = c->scales[places + block];
-                for (int64_t i = 0; i < length; i++) tile[col - first + i][row - top] = (numbers[i] - zero) * scale;
-            }
+        for (int64_t row = 0; row < deep; row++) numbers_in(c, top + row, first, n, numbers[row]);
+        for (int64_t left = 0; left < n; left += TILE) {
+            int64_t wide = n - left < TILE ? n - left : TILE;
+            for (int64_t col = 0; col < TILE; col++)
+                for (int64_t row = 0; row < TILE; row++) turned[col * TILE + row] = numbers[row][left + col];
+            for (int64_t col = 0; col < wide; col++)
+                write_run(turned + col * TILE, deep, c->format, out + ((left + col) * rows + top) * size);
         }
-        for (int64_t i = 0; i < n; i++)
-            write_run(tile[i], 0.0f, 1.0f, c->factor, deep, c->format, out + (i * rows + top) * size);
     }
 }

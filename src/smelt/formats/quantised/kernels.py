@@ -1,6 +1,6 @@
 """Codes and scales in, numbers out: dequantise.c where it is compiled, the same in numpy where it is not.
 
-Both give the same bits. A number is `(code - zero) * scale * factor` in float32, rounded once to the format that is offered.
+Both give the same bits. A number is `(code - zero) * scale * factor` in float32, rounded once to what is offered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ CodeKind: TypeAlias = Literal["int8", "uint8", "centred8", "e4m3", "e5m2", "int4
 """What a code stands for; those of four bits lie two in a byte."""
 _FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 _KINDS = {"int8": 0, "uint8": 1, "e4m3": 2, "e5m2": 3, "centred8": 4}
-_PAIRS = 5
+_PAIRS, _LOW_FIRST = 5, {"int4": 6, "e2m1": 7}
+"""Codes of four bits: by a table, or by arithmetic where the lower half of a byte comes first."""
 COLUMNS_AT_ONCE = 256
 """At most so many columns are turned in one call."""
 
@@ -117,8 +118,14 @@ def _arguments(codes: Codes, dtype: str) -> _Arguments:
     return _Arguments(
         address(codes.codes), address(pairs), address(codes.scales), address(codes.zeros), address(codes.group_of),
         codes.columns, codes.scales.shape[1], *codes.block, codes.first_row,
-        _KINDS.get(codes.kind, _PAIRS), _FORMATS[dtype], codes.factor,
+        _kind(codes), _FORMATS[dtype], codes.factor,
     )  # fmt: skip
+
+
+def _kind(codes: Codes) -> int:
+    if codes.kind in _KINDS:
+        return _KINDS[codes.kind]
+    return _PAIRS if codes.high_first else _LOW_FIRST.get(codes.kind, _PAIRS)
 
 
 @cache

@@ -67,11 +67,13 @@ class StoredScales:
 
 @dataclass(frozen=True)
 class NestedScales:
-    """One scale after the other, stored as codes: a number of a table times a scale of its own, plus an offset."""
+    """Scales stored as codes, each a number of a table times the scale of a block of them, plus an offset."""
 
     name: str
+    columns: int
+    """In a row of blocks."""
     outer: str
-    """The scale of each block of codes."""
+    """The scale of each block of these codes."""
     table: str
     """256 numbers."""
     blocksize: int
@@ -82,14 +84,15 @@ class NestedScales:
         return (self.name, self.outer, self.table)
 
     def rows(self, stored: Source, matrix: int, first: int, last: int) -> NDArray[np.float32]:
-        codes = np.empty(last - first, np.uint8)
-        stored.read_bytes(self.name, first, codes.data)
-        begin = first // self.blocksize
-        outer = read_array(stored, self.outer, begin, -(-last // self.blocksize) - begin)
+        start, end = first * self.columns, last * self.columns
+        codes = np.empty(end - start, np.uint8)
+        stored.read_bytes(self.name, start, codes.data)
+        begin = start // self.blocksize
+        outer = read_array(stored, self.outer, begin, -(-end // self.blocksize) - begin)
         numbers = read_array(stored, self.table, 0, 256)[codes]
-        over = np.repeat(outer, self.blocksize)[first - begin * self.blocksize :][: last - first]
+        over = np.repeat(outer, self.blocksize)[start - begin * self.blocksize :][: end - start]
         scales: NDArray[np.float32] = numbers * over + np.float32(self.offset)
-        return scales[:, None]
+        return scales.reshape(last - first, self.columns)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
 from smelt.formats.quantised.settings import QuantisationSettings, settings_of
-from smelt.formats.quantised.unread import codes_and_scales, may_be_codes
+from smelt.formats.quantised.unread import codes_and_scales, is_of_activations, may_be_codes
 from smelt.formats.source import Source, TensorInfo
 from smelt.registry import Registry
 
@@ -58,7 +58,7 @@ def dequantised(source: Source) -> Source:
     kinds = Counter(coding.how for coding in codings.values())
     stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())
     note = f"quantised: {stored}; read as {dtypes.torch_name(settings.dtype)}"
-    return QuantisedSource(source, codings, note)
+    return QuantisedSource(source, codings, list(filter(is_of_activations, source.tensors)), note)
 
 
 def codings_of(source: Source, settings: QuantisationSettings) -> dict[str, Mapping[str, Coding]]:

@@ -6,7 +6,7 @@ that the model computes in (config.json's `dtype`), as its library gives them wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,13 +24,16 @@ __all__ = ["QuantisedSource"]
 
 
 class QuantisedSource(Source):
-    """`stored`, with the tensors of `codings` in place of what they are worked out of. Closing it closes `stored`."""
+    """`stored` with the tensors of `codings` in place of what they are worked out of, and without those `left_out`.
 
-    def __init__(self, stored: Source, codings: Mapping[str, Coding], note: str):
+    Closing it closes `stored`.
+    """
+
+    def __init__(self, stored: Source, codings: Mapping[str, Coding], left_out: Collection[str], note: str):
         self._stored, self._codings = stored, codings
         self.label, self.files, self.folder, self.beside = stored.label, stored.files, stored.folder, stored.beside
         used = {part for coding in codings.values() for part in coding.parts}
-        plain = {key: info for key, info in stored.tensors.items() if key not in used}
+        plain = {key: info for key, info in stored.tensors.items() if key not in used and key not in left_out}
         self.tensors = {**plain, **{key: coding.info for key, coding in codings.items()}}
         self.tied, self.notes = stored.tied, (*stored.notes, note)
         self.codes = {

@@ -1,7 +1,7 @@
 """bitsandbytes: 4-bit codes in blocks over the whole tensor (nf4, fp4), and bytes with a scale for each row (int8).
 
-4 bits   `weight` has two codes in a byte, the upper half first, stored as any type. `weight.absmax` has a scale for each
-         block, or the code of one (double quantisation: `weight.nested_absmax`, `weight.nested_quant_map`).
+4 bits   `weight` has two codes in a byte, the upper half first, stored as any type. `weight.absmax` has a scale for
+         each block, or the code of one (double quantisation: `weight.nested_absmax`, `weight.nested_quant_map`).
          `weight.quant_state.bitsandbytes__nf4` is JSON as bytes: shape, dtype, size of blocks.
 8 bits   `weight` is I8 [out, in], `SCB` the largest magnitude of each row: a number is code * SCB / 127.
 

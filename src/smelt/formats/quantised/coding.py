@@ -15,7 +15,7 @@ import numpy as np
 from smelt.errors import CorruptFile
 from smelt.formats import dtype as dtypes
 from smelt.formats.quantised.code_tables import NIBBLES
-from smelt.formats.quantised.kernels import CodeKind, Codes, dequantise, dequantise_turned
+from smelt.formats.quantised.kernels import COLUMNS_AT_ONCE, CodeKind, Codes, dequantise, dequantise_turned
 from smelt.formats.quantised.scales import Scales
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Coding", "ScaledCodes"]
 
 _SHOWN = {"e4m3": "float8 e4m3", "e5m2": "float8 e5m2", "e2m1": "float4 e2m1", "centred8": "int8"}
-_TURNED_AT_ONCE = 32
-"""Columns that are read together where a matrix is turned: a run begins and ends at a multiple of this."""
-
 
 class Coding(Protocol):
     """How a tensor is stored."""
@@ -118,8 +115,8 @@ class ScaledCodes:
         codes = work.kept((self.codes, matrix), lambda: self._rows(stored, matrix, 0, self.rows, None))
         size = dtypes.item_size(self.info.dtype)
         first, last = start // self.rows, -(-(start + count) // self.rows)
-        for at in range(first, last, _TURNED_AT_ONCE):
-            length = min(_TURNED_AT_ONCE, last - at)
+        for at in range(first, last, COLUMNS_AT_ONCE):
+            length = min(COLUMNS_AT_ONCE, last - at)
             begin, end = max(start, at * self.rows), min(start + count, (at + length) * self.rows)
             there = out[(begin - start) * size : (end - start) * size]
             if end - begin == length * self.rows:

@@ -60,9 +60,10 @@ INLINE float from_e5m2(uint8_t code) {
     return float_of(bits | sign);
 }
 
+/* To the nearest, to the even one of two. A NaN stays one if the lower half of its bits is empty, as all are here. */
 INLINE uint16_t to_bf16(float value) {
-    uint32_t bits = bits_of(value), up = bits + 0x7fffu + ((bits >> 16) & 1u);
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : up >> 16);
+    uint32_t bits = bits_of(value);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 /* To the nearest half, to the even one of two; what is below 2^-14 becomes a multiple of 2^-24. */
@@ -124,15 +125,6 @@ INLINE const float *numbers_of(int kind, const uint8_t *codes, const float *pair
     return out;
 }
 
-INLINE void write_run(const float *numbers, int64_t n, int format, char *out) {
-    if (format == BF16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_bf16(numbers[i]);
-    else if (format == F16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = to_f16(numbers[i]);
-    else
-        memcpy(out, numbers, (size_t)n * sizeof *numbers);
-}
-
 typedef struct {
     const uint8_t *codes;    /* of the whole rows that are given */
     const float *pairs;      /* of nibbles: two numbers for each byte */
@@ -164,47 +156,73 @@ INLINE void spread(const Codes *c, const float *row, int64_t col, int64_t n, flo
     }
 }
 
-/* The columns [col, col + n) of a row in float32; n is at most RUN. */
-INLINE void numbers_in(const Codes *c, int64_t row, int64_t col, int64_t n, float *out) {
-    float found[RUN + 2], scales[RUN + STEP], zeros[RUN + STEP];
+#define WRITE(type, as)                                                                                                \
+    if (zeros)                                                                                                         \
+        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as((numbers[i] - zeros[i]) * scales[i] * factor);           \
+    else                                                                                                               \
+        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as(numbers[i] * scales[i] * factor)
+
+/* The columns [col, col + n) of a row as the format wants them; n is at most RUN. */
+INLINE void write_row(const Codes *c, int64_t row, int64_t col, int64_t n, int format, void *out) {
+    float found[RUN + 2], scales[RUN + STEP], room[RUN + STEP], *zeros = c->zeros ? room : 0, factor = c->factor;
     int64_t place = (row + c->first_row) / c->block_rows * c->scale_cols;
     const float *numbers = numbers_of(c->kind, c->codes, c->pairs, row * c->cols + col, n, found);
     spread(c, c->scales + place, col, n, scales);
-    if (c->zeros) {
-        spread(c, c->zeros + place, col, n, zeros);
-        for (int64_t i = 0; i < n; i++) out[i] = (numbers[i] - zeros[i]) * scales[i] * c->factor;
-    } else
-        for (int64_t i = 0; i < n; i++) out[i] = numbers[i] * scales[i] * c->factor;
+    if (zeros) spread(c, c->zeros + place, col, n, zeros);
+    if (format == BF16) {
+        WRITE(uint16_t, to_bf16);
+    } else if (format == F16) {
+        WRITE(uint16_t, to_f16);
+    } else {
+        WRITE(float, (float));
+    }
 }
 
 /* Elements [start, start + count), counted from the first given row on. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise(const Codes *c, int64_t start, int64_t count, char *out) {
-    float numbers[RUN];
     int64_t size = c->format == F32 ? 4 : 2, row = start / c->cols, col = start % c->cols;
     for (int64_t done = 0; done < count; row++, col = 0)
         for (int64_t n; col < c->cols && done < count; col += n, done += n) {
             n = c->cols - col < count - done ? c->cols - col : count - done;
             n = n < RUN ? n : RUN;
-            numbers_in(c, row, col, n, numbers);
-            write_run(numbers, n, c->format, out + done * size);
+            write_row(c, row, col, n, c->format, out + done * size);
         }
 }
 
-#define TILE 16 /* rows and columns that are turned at once */
+#define ROWS 64    /* that are turned at once: as many numbers as make whole lines of a cache */
+#define COLUMNS 64 /* that are turned at most */
+#define TILE 16    /* of them in one go */
+#define CELLS (ROWS * TILE)
 
-/* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. n is at most RUN. */
+/* [ROWS, TILE] becomes [TILE, ROWS]: four times every second number goes to the front, and the place of a number, written
+   in bits, is its row before and its column before, exchanged. */
+#define TURN(type, from)                                                                                               \
+    for (int64_t left = 0; left < n; left += TILE) {                                                                   \
+        type one[CELLS], other[CELLS];                                                                                 \
+        for (int64_t row = 0; row < ROWS; row++) memcpy(one + row * TILE, from[row] + left, TILE * sizeof(type));      \
+        for (int step = 0; step < 2; step++) {                                                                         \
+            for (int i = 0; i < CELLS / 2; i++) other[i] = one[2 * i], other[CELLS / 2 + i] = one[2 * i + 1];          \
+            for (int i = 0; i < CELLS / 2; i++) one[i] = other[2 * i], one[CELLS / 2 + i] = other[2 * i + 1];          \
+        }                                                                                                              \
+        for (int64_t col = 0; col < TILE && left + col < n; col++)                                                     \
+            memcpy(out + ((left + col) * rows + top) * sizeof(type), one + col * ROWS, (size_t)deep * sizeof(type));   \
+    }
+
+/* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise_turned(const Codes *c, int64_t rows, int64_t first, int64_t n, char *out) {
-    float numbers[TILE][RUN], turned[TILE * TILE];
-    int64_t size = c->format == F32 ? 4 : 2;
-    for (int64_t top = 0; top < rows; top += TILE) {
-        int64_t deep = rows - top < TILE ? rows - top : TILE;
-        for (int64_t row = 0; row < deep; row++) numbers_in(c, top + row, first, n, numbers[row]);
-        for (int64_t left = 0; left < n; left += TILE) {
-            int64_t wide = n - left < TILE ? n - left : TILE;
-            for (int64_t col = 0; col < TILE; col++)
-                for (int64_t row = 0; row < TILE; row++) turned[col * TILE + row] = numbers[row][left + col];
-            for (int64_t col = 0; col < wide; col++)
-                write_run(turned + col * TILE, deep, c->format, out + ((left + col) * rows + top) * size);
+    union {
+        float wide[ROWS][COLUMNS];
+        uint16_t narrow[ROWS][COLUMNS];
+    } rounded;
+    memset(&rounded, 0, sizeof rounded); /* what lies beyond the last row or column is turned, too */
+    for (int64_t top = 0; top < rows; top += ROWS) {
+        int64_t deep = rows - top < ROWS ? rows - top : ROWS;
+        if (c->format == F32) {
+            for (int64_t row = 0; row < deep; row++) write_row(c, top + row, first, n, F32, rounded.wide[row]);
+            TURN(float, rounded.wide)
+        } else {
+            for (int64_t row = 0; row < deep; row++) write_row(c, top + row, first, n, c->format, rounded.narrow[row]);
+            TURN(uint16_t, rounded.narrow)
         }
     }
 }

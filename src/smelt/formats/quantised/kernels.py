@@ -28,7 +28,7 @@ _FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 _KINDS = {"int8": 0, "uint8": 1, "e4m3": 2, "e5m2": 3, "centred8": 4}
 _PAIRS, _LOW_FIRST = 5, {"int4": 6, "e2m1": 7}
 """Codes of four bits: by a table, or by arithmetic where the lower half of a byte comes first."""
-COLUMNS_AT_ONCE = 256
+COLUMNS_AT_ONCE = 64
 """At most so many columns are turned in one call."""
 
 

@@ -62,6 +62,7 @@ class StoredScales:
             several = stored.tensors[self.whole].count > 1
             over = read_array(stored, self.whole, matrix if several else 0, 1)
             found = found * over if self.whole_is == "factor" else found / over
+        found[np.isnan(found)] = np.nan  # all with the same bits
         return found.reshape(last - first, columns)
 
 

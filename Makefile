@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.installed-demo
 # Bytecode is made when a module is first imported: making it for whole libraries takes as long as all the rest.
 PIP    := $(BIN)/pip install --quiet --no-compile
-CODE   := pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/blake3.c src/smelt/files/hashing/blake3_lanes.h src/smelt/formats/quantised/dequantise.c
+CODE   := pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/blake3.c src/smelt/files/hashing/blake3_lanes.h src/smelt/formats/quantised/dequantise.c src/smelt/formats/quantised/unpack.c
 # A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 RUN    := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python

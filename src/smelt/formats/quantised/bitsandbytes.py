@@ -36,8 +36,6 @@ _ABSMAX = ".absmax"
 _SCB = "SCB"
 _LAYOUTS = ("row", "col32", "col_turing", "col_ampere")
 """What `weight_format` counts; all but the first were orders for one kind of GPU, which no release writes any more."""
-_TURNED = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp"})
-"""Models with layers that are stored as [in, out]; the library turns them."""
 
 
 def bitsandbytes(
@@ -60,8 +58,8 @@ def bitsandbytes(
         module = key.removesuffix(_SCB)
         if module != key and module.endswith("."):
             found[f"{module}weight"] = _int8(module, tensors, stored, settings)
-    if found and settings.model_type in _TURNED:
-        raise settings.unread(f"bitsandbytes turned layers of this {settings.model_type} model when it quantised it")
+    if found:
+        settings.check_order_of_axes()
     return found
 
 

@@ -28,6 +28,7 @@ __all__ = ["Coding", "ScaledCodes"]
 
 _SHOWN = {"e4m3": "float8 e4m3", "e5m2": "float8 e5m2", "e2m1": "float4 e2m1", "centred8": "int8"}
 
+
 class Coding(Protocol):
     """How a tensor is stored."""
 

@@ -35,7 +35,7 @@ class Scheme(Protocol):
         """
 
 
-_OWN = ("packed_integers", "packed_floats", "scaled_bytes", "bitsandbytes")
+_OWN = ("packed_integers", "packed_floats", "scaled_bytes", "bitsandbytes", "gptq", "awq")
 schemes: Registry[Scheme] = Registry(
     "smelt.formats",
     own=lambda: {name: f"smelt.formats.quantised.{name}" for name in _OWN},
@@ -48,7 +48,7 @@ def dequantised(source: Source) -> Source:
     """The model in numbers; the Source itself where it holds no codes."""
     if not any(map(may_be_codes, source.tensors.values())):
         return source
-    settings = settings_of(source.label, read_config(source.folder))
+    settings = settings_of(source.label, read_config(source.folder), source.folder)
     found = codings_of(source, settings)
     if not found:
         return source
@@ -76,5 +76,8 @@ def codings_of(source: Source, settings: QuantisationSettings) -> dict[str, Mapp
                 raise settings.fault(f"holds {twice[0]!r} as codes and as numbers; remove the stale one")
     if unread := next(codes_and_scales(left), None):
         how = f" by {settings.method}" if settings.method else ""
-        raise settings.unread(f"{unread[0]!r} is quantised{how} with {unread[1]!r}, in a way that is not read here")
+        unsaid = "" if settings.method else " (nothing beside it says how)"
+        raise settings.unread(
+            f"{unread[0]!r} is quantised{how} with {unread[1]!r}, in a way that is not read here{unsaid}"
+        )
     return found

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         chat[key] = torch.cat([chat[key], torch.ones(2, 16)])
     write_tokenizer(save(chat, room / "chat"), [*words, "<user>", "<bot>"])
     write_adapter(room / "cars-lora", rank=4)
+    write_quantised(room / "cars-fp8", named["cars"])
     write_adapter(room / "birds-lora", rank=2)
     (room / "old").mkdir()
     torch.save(named["birds"], room / "old" / "pytorch_model.bin")
@@ -84,6 +85,19 @@ def write_tokenizer(folder: Path, tokens: list[str]) -> None:
         "unk_token": "word-0",
     }
     (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+
+
+def write_quantised(folder: Path, state: Mapping[str, torch.Tensor]) -> None:
+    """A model whose matrices are 8-bit floats with a scale for each row."""
+    stored: dict[str, torch.Tensor] = {}
+    for name, tensor in state.items():
+        if tensor.ndim < 2:
+            stored[name] = tensor
+            continue
+        scales = tensor.abs().amax(1, keepdim=True) / 448
+        stored[name], stored[f"{name}_scale"] = (tensor / scales).to(torch.float8_e4m3fn), scales
+    folder.mkdir()
+    save_file(stored, folder / "model.safetensors")
 
 
 def write_adapter(folder: Path, rank: int) -> None:

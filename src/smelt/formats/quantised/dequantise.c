@@ -137,23 +137,34 @@ typedef struct {
     float factor;            /* goes over all of them, after the scales */
 } Codes;
 
-/* What the columns [col, col + n) have of a row of scales; up to STEP more may be written. */
-INLINE void spread(const Codes *c, const float *row, int64_t col, int64_t n, float *out) {
+/* Where a run of columns begins among the blocks: divisions cost as much as a dozen numbers, so they are done once. */
+typedef struct {
+    int64_t col, block, left; /* the block of the column, and how many columns of it are left */
+} Start;
+
+INLINE Start start_at(const Codes *c, int64_t col) {
+    Start at = {col, col / c->block_cols, c->block_cols - col % c->block_cols};
+    return at;
+}
+
+/* What the next `n` columns have of a row of scales, and where the columns behind them begin; up to STEP more numbers may
+   be written. */
+INLINE Start spread(const Codes *c, const float *row, Start at, int64_t n, float *out) {
     if (c->group_of) {
-        for (int64_t i = 0; i < n; i++) out[i] = row[c->group_of[col + i]];
-    } else if (c->block_cols % STEP == 0 && col % STEP == 0) {
-        int64_t block = col / c->block_cols, left = c->block_cols - col % c->block_cols;
-        for (int64_t i = 0; i < n; i += STEP, left -= STEP) {
-            if (!left) left = c->block_cols, block++;
-            for (int j = 0; j < STEP; j++) out[i + j] = row[block];
+        for (int64_t i = 0; i < n; i++) out[i] = row[c->group_of[at.col + i]];
+    } else if (c->block_cols % STEP == 0 && at.left % STEP == 0 && n % STEP == 0) {
+        for (int64_t i = 0; i < n; i += STEP, at.left -= STEP) {
+            if (!at.left) at.left = c->block_cols, at.block++;
+            for (int j = 0; j < STEP; j++) out[i + j] = row[at.block];
         }
     } else {
-        int64_t block = col / c->block_cols, left = c->block_cols - col % c->block_cols;
-        for (int64_t i = 0; i < n; i++, left--) {
-            if (!left) left = c->block_cols, block++;
-            out[i] = row[block];
+        for (int64_t i = 0; i < n; i++, at.left--) {
+            if (!at.left) at.left = c->block_cols, at.block++;
+            out[i] = row[at.block];
         }
     }
+    at.col += n;
+    return at;
 }
 
 #define WRITE(type, as)                                                                                                \
@@ -162,13 +173,12 @@ INLINE void spread(const Codes *c, const float *row, int64_t col, int64_t n, flo
     else                                                                                                               \
         for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as(numbers[i] * scales[i] * factor)
 
-/* The columns [col, col + n) of a row as the format wants them; n is at most RUN. */
-INLINE void write_row(const Codes *c, int64_t row, int64_t col, int64_t n, int format, void *out) {
+/* The next `n` columns of a row as the format wants them; n is at most RUN, `place` the row's first scale. */
+INLINE Start write_run(const Codes *c, int64_t row, int64_t place, Start at, int64_t n, int format, void *out) {
     float found[RUN + 2], scales[RUN + STEP], room[RUN + STEP], *zeros = c->zeros ? room : 0, factor = c->factor;
-    int64_t place = (row + c->first_row) / c->block_rows * c->scale_cols;
-    const float *numbers = numbers_of(c->kind, c->codes, c->pairs, row * c->cols + col, n, found);
-    spread(c, c->scales + place, col, n, scales);
-    if (zeros) spread(c, c->zeros + place, col, n, zeros);
+    const float *numbers = numbers_of(c->kind, c->codes, c->pairs, row * c->cols + at.col, n, found);
+    Start next = spread(c, c->scales + place, at, n, scales);
+    if (zeros) spread(c, c->zeros + place, at, n, zeros);
     if (format == BF16) {
         WRITE(uint16_t, to_bf16);
     } else if (format == F16) {
@@ -176,53 +186,82 @@ INLINE void write_row(const Codes *c, int64_t row, int64_t col, int64_t n, int f
     } else {
         WRITE(float, (float));
     }
+    return next;
 }
+
+INLINE int64_t place_of(const Codes *c, int64_t row) { return (row + c->first_row) / c->block_rows * c->scale_cols; }
 
 /* Elements [start, start + count), counted from the first given row on. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise(const Codes *c, int64_t start, int64_t count, char *out) {
-    int64_t size = c->format == F32 ? 4 : 2, row = start / c->cols, col = start % c->cols;
-    for (int64_t done = 0; done < count; row++, col = 0)
-        for (int64_t n; col < c->cols && done < count; col += n, done += n) {
-            n = c->cols - col < count - done ? c->cols - col : count - done;
-            n = n < RUN ? n : RUN;
-            write_row(c, row, col, n, c->format, out + done * size);
+    int64_t size = c->format == F32 ? 4 : 2, row = start / c->cols, first = start % c->cols;
+    for (int64_t done = 0; done < count; row++, first = 0) {
+        int64_t place = place_of(c, row), end = c->cols - first < count - done ? c->cols : first + count - done;
+        for (Start at = start_at(c, first); at.col < end;) {
+            int64_t n = end - at.col < RUN ? end - at.col : RUN;
+            at = write_run(c, row, place, at, n, c->format, out + done * size);
+            done += n;
         }
+    }
 }
 
-#define ROWS 64    /* that are turned at once: as many numbers as make whole lines of a cache */
-#define COLUMNS 64 /* that are turned at most */
-#define TILE 16    /* of them in one go */
-#define CELLS (ROWS * TILE)
+#define SIDE 64 /* of the square that is turned at once: a row of it makes whole lines of a cache */
 
-/* [ROWS, TILE] becomes [TILE, ROWS]: four times every second number goes to the front, and the place of a number, written
-   in bits, is its row before and its column before, exchanged. */
-#define TURN(type, from)                                                                                               \
-    for (int64_t left = 0; left < n; left += TILE) {                                                                   \
-        type one[CELLS], other[CELLS];                                                                                 \
-        for (int64_t row = 0; row < ROWS; row++) memcpy(one + row * TILE, from[row] + left, TILE * sizeof(type));      \
-        for (int step = 0; step < 2; step++) {                                                                         \
-            for (int i = 0; i < CELLS / 2; i++) other[i] = one[2 * i], other[CELLS / 2 + i] = one[2 * i + 1];          \
-            for (int i = 0; i < CELLS / 2; i++) one[i] = other[2 * i], one[CELLS / 2 + i] = other[2 * i + 1];          \
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define IN_VECTORS
+#endif
+#endif
+
+#if defined(IN_VECTORS)
+#define CELL 8
+typedef uint16_t Row __attribute__((vector_size(16)));
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
+/* Three times the rows 0 and 4, 1 and 5, ... are interleaved, which puts number j of row i at number i of row j. */
+INLINE void turn_cell(const uint16_t *from, uint16_t *to) {
+    Row a[CELL], b[CELL];
+    for (int i = 0; i < CELL; i++) memcpy(&a[i], from + i * SIDE, sizeof *a);
+    for (int i = 0; i < 4; i++) b[2 * i] = LOW(a[i], a[i + 4]), b[2 * i + 1] = HIGH(a[i], a[i + 4]);
+    for (int i = 0; i < 4; i++) a[2 * i] = LOW(b[i], b[i + 4]), a[2 * i + 1] = HIGH(b[i], b[i + 4]);
+    for (int i = 0; i < 4; i++) b[2 * i] = LOW(a[i], a[i + 4]), b[2 * i + 1] = HIGH(a[i], a[i + 4]);
+    for (int i = 0; i < CELL; i++) memcpy(to + i * SIDE, &b[i], sizeof *b);
+}
+
+INLINE void turn_halves(const uint16_t *from, uint16_t *to) {
+    for (int row = 0; row < SIDE; row += CELL)
+        for (int col = 0; col < SIDE; col += CELL) turn_cell(from + row * SIDE + col, to + col * SIDE + row);
+}
+#else
+INLINE void turn_halves(const uint16_t *from, uint16_t *to) {
+    for (int row = 0; row < SIDE; row++)
+        for (int col = 0; col < SIDE; col++) to[col * SIDE + row] = from[row * SIDE + col];
+}
+#endif
+
+INLINE void turn_floats(const float *from, float *to) {
+    for (int row = 0; row < SIDE; row++)
+        for (int col = 0; col < SIDE; col++) to[col * SIDE + row] = from[row * SIDE + col];
+}
+
+#define TURN(type, turn)                                                                                               \
+    do {                                                                                                               \
+        type square[SIDE * SIDE] = {0}, turned[SIDE * SIDE]; /* what lies beyond the last row is turned, too */        \
+        for (int64_t top = 0; top < rows; top += SIDE) {                                                               \
+            int64_t deep = rows - top < SIDE ? rows - top : SIDE;                                                      \
+            for (int64_t row = 0; row < deep; row++)                                                                   \
+                write_run(c, top + row, place_of(c, top + row), at, n, c->format, square + row * SIDE);                \
+            turn(square, turned);                                                                                      \
+            for (int64_t col = 0; col < n; col++)                                                                      \
+                memcpy(out + (col * rows + top) * sizeof(type), turned + col * SIDE, (size_t)deep * sizeof(type));     \
         }                                                                                                              \
-        for (int64_t col = 0; col < TILE && left + col < n; col++)                                                     \
-            memcpy(out + ((left + col) * rows + top) * sizeof(type), one + col * ROWS, (size_t)deep * sizeof(type));   \
-    }
+    } while (0)
 
-/* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. */
+/* The columns [first, first + n) of `rows` rows as [n, rows]: for layers that are offered as [in, out]. n is at most SIDE. */
 EXPORT EVERY_PROCESSOR void smelt_dequantise_turned(const Codes *c, int64_t rows, int64_t first, int64_t n, char *out) {
-    union {
-        float wide[ROWS][COLUMNS];
-        uint16_t narrow[ROWS][COLUMNS];
-    } rounded;
-    memset(&rounded, 0, sizeof rounded); /* what lies beyond the last row or column is turned, too */
-    for (int64_t top = 0; top < rows; top += ROWS) {
-        int64_t deep = rows - top < ROWS ? rows - top : ROWS;
-        if (c->format == F32) {
-            for (int64_t row = 0; row < deep; row++) write_row(c, top + row, first, n, F32, rounded.wide[row]);
-            TURN(float, rounded.wide)
-        } else {
-            for (int64_t row = 0; row < deep; row++) write_row(c, top + row, first, n, c->format, rounded.narrow[row]);
-            TURN(uint16_t, rounded.narrow)
-        }
-    }
+    Start at = start_at(c, first);
+    if (c->format == F32)
+        TURN(float, turn_floats);
+    else
+        TURN(uint16_t, turn_halves);
 }

@@ -42,26 +42,31 @@ def matrices_of(shape: tuple[int, ...]) -> Matrices:
 
 
 def grid_of(
-    settings: QuantisationSettings, codes: str, shape: tuple[int, ...], scales: str, scale_shape: tuple[int, ...]
+    settings: QuantisationSettings,
+    codes: str,
+    shape: tuple[int, ...],
+    scales: str,
+    scale_shape: tuple[int, ...],
+    configured: tuple[int, int] | None = None,
 ) -> Grid:
-    """The grid of `scales` over `codes`, whose shape counts codes; CorruptFile where it fits in no way."""
+    """The grid of `scales` over `codes`, whose shape counts codes; CorruptFile where it fits in no way.
+
+    `configured` is the size of blocks that the config names for these codes.
+    """
     own = matrices_of(shape)
     if math.prod(scale_shape) == 1:
         return Grid(1, 1, (own.rows, own.columns), per_matrix=False)
     sides = _sides(own, shape, scale_shape)
     if sides is None:
         raise settings.fault(f"{scales!r} is {scale_shape}, which are no scales of {codes!r} {shape}")
-    configured = settings.said.get("weight_block_size")
-    sizes = configured if isinstance(configured, list) and len(configured) == 2 else (None, None)
-    block = tuple(
-        _block(whole, blocks, size) for whole, blocks, size in zip((own.rows, own.columns), sides, sizes, strict=True)
-    )
-    if None in block:
-        said = f", nor into the weight_block_size {configured} of config.json" if configured else ""
+    sizes = configured or (None, None)
+    high, wide = (_block(*side) for side in zip((own.rows, own.columns), sides, sizes, strict=True))
+    if high is None or wide is None:
+        said = f", nor into the weight_block_size {list(configured)} of config.json" if configured else ""
         raise settings.fault(
             f"{codes!r} {shape} does not divide into the {sides[0]} by {sides[1]} blocks of {scales!r}{said}"
         )
-    return Grid(*sides, (block[0] or 1, block[1] or 1), per_matrix=True)
+    return Grid(*sides, (high, wide), per_matrix=True)
 
 
 def _sides(own: Matrices, shape: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, int] | None:
@@ -75,13 +80,13 @@ def _sides(own: Matrices, shape: tuple[int, ...], scales: tuple[int, ...]) -> tu
     return None
 
 
-def _block(whole: int, blocks: int, configured: object) -> int | None:
+def _block(whole: int, blocks: int, configured: int | None) -> int | None:
     """How many codes lie in each of so many blocks; the last one may have fewer where the size is known."""
     if blocks == 1:
         return whole
     if blocks == whole:
         return 1
-    for size in (configured, _USUAL):
-        if type(size) is int and size > 0 and -(-whole // size) == blocks:
-            return size
-    return whole // blocks if blocks and whole % blocks == 0 else None
+    size = configured or _USUAL
+    if -(-whole // size) == blocks:
+        return size
+    return whole // blocks if blocks and whole % blocks == 0 and not configured else None

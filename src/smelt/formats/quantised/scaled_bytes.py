@@ -67,7 +67,7 @@ def _coding(
         kind, shape = "e2m1", (*shape[:-1], 2 * shape[-1])
     if not exponents:
         check_floats(scales, tensors[scales], settings)
-    grid = grid_of(settings, key, shape, scales, tensors[scales].shape)
+    grid = grid_of(settings, key, shape, scales, tensors[scales].shape, None if exponents else settings.block_size)
     sides = (grid.rows, grid.columns)
     zeros = f"{key}_zero_point" if f"{key}_zero_point" in tensors else None
     if zeros is not None and tensors[zeros].shape != tensors[scales].shape:

@@ -39,6 +39,19 @@ class QuantisationSettings:
         """The library that wrote it, in its own word; empty where the config says nothing."""
         return str(self.said.get("quant_method") or self.said.get("quant_algo") or "").lower()
 
+    @property
+    def block_size(self) -> tuple[int, int] | None:
+        """The rows and columns that share a scale, where the config says so of all blocks."""
+        size = self.said.get("weight_block_size")
+        if size is None:
+            return None
+        if not isinstance(size, list) or len(size) != 2 or any(type(side) is not int or side < 1 for side in size):
+            shown = shortened(repr(size))
+            raise self.fault(
+                f"config.json says weight_block_size = {shown}, which is no pair of whole numbers from 1 on"
+            )
+        return size[0], size[1]
+
     def whole_number(self, key: str, *, least: int = 1) -> int | None:
         """A setting that is a whole number, None where it is not there."""
         value = self.said.get(key)
@@ -74,7 +87,7 @@ def settings_of(label: str, config: Mapping[str, Any] | None, folder: Path | Non
     config = config or {}
     text = config.get("text_config")
     sections = [config, *([text] if isinstance(text, Mapping) else [])]
-    said = next((section[key] for section in sections for key in QUANTISATION if section.get(key)), {})
+    said: Any = next((section[key] for section in sections for key in QUANTISATION if section.get(key)), {})
     if not isinstance(said, Mapping):
         raise CorruptFile(f"{label}: config.json has a quantization_config that is no table")
     said = said or _said_beside(folder)

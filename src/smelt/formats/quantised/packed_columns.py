@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PackedColumns"]
 
-_KINDS: dict[int, CodeKind] = {4: "uint4"}
-"""Codes of other widths are bytes."""
+_KINDS: dict[int, CodeKind] = {4: "int4"}
+"""Codes of other widths are bytes, and whole numbers from 0 on."""
+_TAKEN = {4: 8}
+"""What a kind takes from its codes, and from zero points as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,11 @@ class PackedColumns:
         return (self.codes, self.zeros, self.scales, *self.unused)
 
     def fill(self, stored: Source, start: int, out: NDArray[np.uint8], work: Workspace) -> None:
-        codes = work.kept(self.codes, lambda: self._turned(stored))
+        codes = work.kept(self.codes, lambda: self._turned(stored, work))
         dequantise(codes, start, len(out) // (self.info.nbytes // self.info.count), self.info.dtype, out)
 
-    def _turned(self, stored: Source) -> Codes:
-        words = self._words(stored, self.codes)
+    def _turned(self, stored: Source, work: Workspace) -> Codes:
+        words = self._words(stored, self.codes, work)
         turned = turned_awq(words) if self.interleaved else turned_words(words)
         if self.bits not in (4, 8):
             turned = codes_of(turned, self.bits)
@@ -74,21 +76,31 @@ class PackedColumns:
             turned.view(np.uint8).reshape(-1),
             _KINDS.get(self.bits, "uint8"),
             self.info.shape[1],
-            np.ascontiguousarray(scales.reshape(self.groups, -1).T),
+            _turned_floats(scales.reshape(self.groups, -1)),
             (1, self.group),
-            self._zeros(stored),
+            self._zeros(stored, work),
             self.group_of,
         )
 
-    def _zeros(self, stored: Source) -> NDArray[np.float32]:
-        """As many as scales; one that is stored as the highest code, because one was taken from 0, becomes 0 again."""
-        codes = codes_of(self._words(stored, self.zeros), self.bits)
+    def _zeros(self, stored: Source, work: Workspace) -> NDArray[np.float32] | None:
+        """As many as scales; one that is stored as the highest code, because one was taken from 0, becomes 0 again.
+
+        None where there is nothing to subtract: symmetric codes have half of their range as their zero point.
+        """
+        codes = codes_of(self._words(stored, self.zeros, work), self.bits)
         if self.interleaved:
             codes = in_awq_order(codes)
-        numbers = (codes[:, : self.info.shape[0]] + np.uint8(self.added)) & np.uint8((1 << self.bits) - 1)
-        return np.ascontiguousarray(numbers.T.astype(np.float32))
+        zeros = (codes[:, : self.info.shape[0]] + np.uint8(self.added)) & np.uint8((1 << self.bits) - 1)
+        numbers = zeros.astype(np.float32) - np.float32(_TAKEN.get(self.bits, 0))
+        return _turned_floats(numbers) if numbers.any() else None
 
-    def _words(self, stored: Source, name: str) -> NDArray[np.uint32]:
-        words = np.empty(stored.tensors[name].shape, np.uint32)
-        stored.read_bytes(name, 0, words.reshape(-1).view(np.uint8).data)
-        return words
+    def _words(self, stored: Source, name: str, work: Workspace) -> NDArray[np.uint32]:
+        """A stored matrix, in memory that the thread uses again."""
+        info = stored.tensors[name]
+        raw = work.buffer("words", info.nbytes)
+        stored.read_bytes(name, 0, raw.data)
+        return raw.view(np.uint32).reshape(info.shape)
+
+
+def _turned_floats(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    return turned_words(np.ascontiguousarray(numbers).view(np.uint32)).view(np.float32)

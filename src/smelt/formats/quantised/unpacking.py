@@ -35,7 +35,7 @@ def turned_words(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """A matrix turned."""
     native = library()
     if native is None:
-        return np.ascontiguousarray(words.T)
+        return np.array(words.T, order="C")  # a copy also where it would be a view
     out = np.empty(words.shape[::-1], np.uint32)
     native.smelt_turn_words(words.ctypes.data, *words.shape, out.ctypes.data)
     return out

@@ -129,6 +129,7 @@ setup(
     ext_modules=[
         library("_machine", "src/smelt/engine/run/cpu/machine.c", ["src/smelt/engine/run/cpu/divergence.h"]),
         library("_dequantise", "src/smelt/formats/quantised/dequantise.c", []),
+        library("_unpack", "src/smelt/formats/quantised/unpack.c", []),
         library("_blake3", "src/smelt/files/hashing/blake3.c", ["src/smelt/files/hashing/blake3_lanes.h"]),
         library("_blocks", "src/smelt/formats/gguf/blocks.c", ["src/smelt/formats/gguf/blocks_kernels.h"]),
     ],

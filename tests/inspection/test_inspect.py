@@ -230,8 +230,18 @@ def test_codes_with_scales_are_told_apart_from_integers(tmp_path):
     counts = {"steps": torch.ones(1, dtype=torch.int32)}
     plain = smelt.inspect(write_model(tmp_path / "fp8", {**codes, **counts}, {"model_type": "llama"}))
     assert plain.quantised == QuantisedFacts("codes with scales beside them", 1)
+    assert "'a.weight' is quantised with 'a.weight_scale', in a way that is not read here" in plain.notes[0]
     said = {"model_type": "llama", "quantization_config": {"quant_method": "gptq", "bits": 4}}
     assert smelt.inspect(write_model(tmp_path / "gptq", counts, said)).quantised == QuantisedFacts("gptq, 4 bits", 0)
+
+
+def test_codes_that_are_read_are_counted_under_the_names_and_shapes_that_they_stand_for(tmp_path):
+    codes = {"a.weight": torch.ones(4, 8, dtype=torch.int8), "a.weight_scale": torch.ones(4, 1)}
+    found = smelt.inspect(write_model(tmp_path / "int8", {**codes, "b": torch.ones(2)}, {"model_type": "llama"}))
+    how = "int8, a scale for each row"
+    assert TensorFacts("a.weight", how, (4, 8), 4 * 8 + 4 * 4) in found.tensors  # a byte each, and four scales
+    assert (found.parameters, found.quantised) == (34, QuantisedFacts(how, 1))
+    assert f"{how}: 32 in 1 tensors" in str(found)
 
 
 def test_names_of_the_zoo_and_shapes_are_references_too():

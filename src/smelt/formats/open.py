@@ -35,6 +35,7 @@ __all__ = [
     "is_delta",
     "is_pickle",
     "open_path",
+    "open_stored",
     "pickle_files",
 ]
 
@@ -200,9 +201,14 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
 
     `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack.
     """
+    return with_common_names(dequantised(open_stored(path, allow_pickle=allow_pickle, open_base=open_base)))
+
+
+def open_stored(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
+    """The same as it is stored: under the names of its files, and codes as codes."""
     source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
     source.beside = source.beside or identities_beside(source.folder)
-    return with_common_names(dequantised(source))
+    return source
 
 
 def _base_at_path(ref: str, folder: Path) -> Source:

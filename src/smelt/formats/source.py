@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
+__all__ = ["MemorySource", "Source", "StoredCodes", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,16 @@ class TensorInfo:
         return self.count * dtypes.item_size(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCodes:
+    """What a tensor is in its file where it is offered as numbers that are worked out of codes."""
+
+    how: str
+    """In a few words: `nf4, a scale for 64`."""
+    nbytes: int
+    """Of all that it is worked out of."""
+
+
 class Source(ABC):
     """A set of named tensors that can be read piece by piece, from several threads at once."""
 
@@ -56,9 +66,13 @@ class Source(ABC):
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
-    quantised: str | None = None
-    """How the stored weights are quantised, in a few words (`Q4_K, Q6_K`). They are offered in a format that holds them
-    exactly, which needs more room than they are worth: whoever writes them chooses a narrower one."""
+    codes: Mapping[str, StoredCodes] = {}
+    """How those of its tensors are stored that are quantised."""
+
+    @property
+    def quantised(self) -> str | None:
+        """How its weights are quantised, in a few words (`Q4_K, Q6_K`); None where none of them is."""
+        return ", ".join(dict.fromkeys(codes.how for codes in self.codes.values())) or None
 
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -7,24 +7,20 @@ without asking whether it fits its base.
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
-from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, pickle_files
+from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
 from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
-
-if TYPE_CHECKING:
-    from smelt.formats.gguf.names import Origin
-    from smelt.formats.gguf.parts import GGUFParts
 
 __all__ = ["StoredModel", "read_model", "read_source"]
 
@@ -85,16 +81,23 @@ def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...]
 
 def read_source(source: Source, name: str) -> StoredModel:
     """A model that is open."""
-    facts = (TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in source.tensors.items())
+    kinds = Counter(one.how for one in source.codes.values())
     return StoredModel(
         name,
-        tuple(facts),
+        tuple(_facts(source, key, info) for key, info in source.tensors.items()),
         tuple(source.files),
         folder=source.folder,
         config=read_config(source.folder) or {},
         tied=dict(source.tied),
+        quantised=QuantisedFacts(" and ".join(kinds), kinds.total()) if kinds else None,
         notes=tuple(source.notes),
     )
+
+
+def _facts(source: Source, key: str, info: TensorInfo) -> TensorFacts:
+    """A tensor under the name and shape that it is offered with, and what it is in its file."""
+    codes = source.codes.get(key)
+    return TensorFacts(key, codes.how if codes else info.dtype, info.shape, codes.nbytes if codes else info.nbytes)
 
 
 def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
@@ -108,8 +111,15 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     reader = _READERS.get(name)
     if reader is not None:
         return replace(reader(path), path=path)
-    with closing(open_path(path, allow_pickle=False)) as source:
-        return replace(read_source(source, name), path=path)
+    notes: tuple[str, ...] = ()
+    try:
+        source = open_path(path, allow_pickle=False)
+    except SmeltError as error:
+        source = open_stored(path, allow_pickle=False)  # codes that are not read are told as they are
+        notes = (str(error),)
+    with closing(source):
+        found = read_source(source, name)
+        return replace(found, path=path, notes=(*found.notes, *notes))
 
 
 def _gguf(path: Path) -> StoredModel:
@@ -123,7 +133,8 @@ def _gguf(path: Path) -> StoredModel:
     architecture = str(fields.get("general.architecture", ""))
     origins, why = map_names(architecture, {name: tensor.shape for name, tensor in parts.tensors.items()})
     tensors = tuple(
-        TensorFacts(key, _types(parts, origin), origin.shape, _bytes(parts, origin)) for key, origin in origins.items()
+        TensorFacts(key, parts.types_of(origin), origin.shape, parts.bytes_of(origin))
+        for key, origin in origins.items()
     )
     sizes = {own: fields.get(f"{architecture}.{name}") for name, own in _GGUF_SIZES.items()}
     kinds = sorted({kind for one in tensors for kind in one.dtype.split(", ") if kind not in PLAIN})
@@ -141,21 +152,6 @@ def _gguf(path: Path) -> StoredModel:
         chat_template="tokenizer.chat_template" in fields,
         licence=_text(fields.get("general.license")),
         notes=tuple(notes),
-    )
-
-
-def _types(parts: GGUFParts, origin: Origin) -> str:
-    """How a tensor is stored; where it is made of several, how each of them is."""
-    from smelt.formats.gguf.types import TYPES
-
-    return ", ".join(dict.fromkeys(TYPES[parts.tensors[name].type].name for name in origin.names))
-
-
-def _bytes(parts: GGUFParts, origin: Origin) -> int:
-    """Those that are its own of what it is stored in."""
-    stored = [parts.tensors[name] for name in origin.names]
-    return (
-        sum(one.nbytes for one in stored) * math.prod(origin.shape) // max(1, sum(math.prod(o.shape) for o in stored))
     )
 
 

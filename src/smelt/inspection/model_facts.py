@@ -39,7 +39,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """One tensor. `dtype` is that of the file: a code of safetensors, or a quantisation of GGUF."""
+    """One tensor. `dtype` is that of the file: a code of safetensors, a quantisation of GGUF, how codes are stored."""
 
     name: str
     dtype: str

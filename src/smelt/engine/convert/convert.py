@@ -202,7 +202,7 @@ def _output_dtype(source: Source, recipe: Recipe) -> tuple[str | None, list[str]
     """The format of floating-point numbers, where they are not written as they are; and why."""
     if recipe.dtype is not None:
         return dtypes.parse_dtype(recipe.dtype), []
-    if source.quantised is None:
+    if not any(source.tensors[key].dtype == "F32" for key in source.codes):
         return None, []
     return "BF16", [
         f"the model is quantised ({source.quantised}) and is written in full precision, as bfloat16; "

@@ -6,17 +6,22 @@ tensors of its own, and says how many parts there are.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
 from smelt.files.hashing.input_hashes import note_read
 from smelt.files.positioned import BINARY, fill
 from smelt.formats.gguf.header import GGUFHeader, GGUFTensor, check_tensors, read_gguf_header
+from smelt.formats.gguf.types import TYPES
+
+if TYPE_CHECKING:
+    from smelt.formats.gguf.names import Origin
 
 __all__ = ["GGUFParts", "models_among", "parts_of"]
 
@@ -81,6 +86,16 @@ class GGUFParts:
         """Refuse tensors of unknown types, and those that do not lie in their file as it says."""
         for path, header in zip(self.paths, self._headers, strict=True):
             check_tensors(path, header)
+
+    def types_of(self, origin: Origin) -> str:
+        """How a tensor of the model is stored; where it is made of several, how each of them is."""
+        return ", ".join(dict.fromkeys(TYPES[self.tensors[name].type].name for name in origin.names))
+
+    def bytes_of(self, origin: Origin) -> int:
+        """Those that are a tensor's own of what it is stored in."""
+        stored = [self.tensors[name] for name in origin.names]
+        whole = sum(math.prod(one.shape) for one in stored)
+        return sum(one.nbytes for one in stored) * math.prod(origin.shape) // max(1, whole)
 
     def open(self) -> None:
         self._descriptors = [os.open(path, os.O_RDONLY | BINARY) for path in self.paths]

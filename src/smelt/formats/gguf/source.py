@@ -25,7 +25,7 @@ from smelt.formats.gguf.names import GGUFPlace, Origin, map_names
 from smelt.formats.gguf.parts import GGUFParts
 from smelt.formats.gguf.types import PLAIN, TYPES
 from smelt.formats.gguf.values import StoredValues, offered, storage
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredCodes, TensorInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,8 +72,11 @@ class GGUFSource(Source):
         self.tensors: Mapping[str, TensorInfo] = {
             key: TensorInfo(self._dtype(origin), origin.shape) for key, origin in self._origins.items()
         }
-        kinds = sorted({self._values.kind(name).name for name in shapes} - PLAIN)
-        self.quantised = f"GGUF, {', '.join(kinds)}" if kinds else None
+        self.codes = {
+            key: StoredCodes(f"GGUF {kinds}", self._parts.bytes_of(origin))
+            for key, origin in self._origins.items()
+            if (kinds := self._parts.types_of(origin)) not in PLAIN
+        }
         if self.mapped and "lm_head.weight" not in self._origins:
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
 

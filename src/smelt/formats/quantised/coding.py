@@ -67,12 +67,17 @@ class ScaledCodes:
     high_first: bool = False
     turned: bool = False
     """Whether each matrix is offered as [columns, rows]."""
+    factor: float = 1.0
+    """Goes over all of it, after the scales."""
     unused: tuple[str, ...] = ()
     """Stored tensors that belong to it and change no number: scales of activations, shapes."""
+    format: str = ""
+    """What it is called where that says more than the kind of its codes."""
 
     @property
     def how(self) -> str:
-        return f"{_SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}"
+        order = ", columns in an order of their own" if self.order else ""
+        return f"{self.format or _SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}{order}"
 
     @property
     def parts(self) -> Sequence[str]:
@@ -92,7 +97,7 @@ class ScaledCodes:
     def _share(self) -> str:
         """What shares a scale, in words."""
         high, wide = self.block
-        if wide < self.columns:
+        if wide < self.columns or (not self.turned and self.columns != self.info.shape[-1:][0]):
             return f"{wide}" if high == 1 else f"{high} by {wide}"
         return "each row" if high == 1 else "each tensor" if high >= self.rows else f"{high} rows"
 
@@ -127,8 +132,8 @@ class ScaledCodes:
         per_byte = 2 if self.kind in NIBBLES else 1
         begin, end = ((matrix * self.rows + row) * self.columns // per_byte for row in (first, last))
         raw = np.empty(end - begin, np.uint8) if work is None else work.buffer("codes", end - begin)
-        width = dtypes.item_size(stored.tensors[self.codes].dtype)
-        stored.read_bytes(self.codes, begin // width, raw.data)
+        there = stored.tensors[self.codes]
+        stored.read_bytes(self.codes, begin // dtypes.item_size(there.dtype), raw[: there.nbytes - begin].data)
         high = self.block[0]
         blocks = first // high, -(-last // high)
         scales = self.scales.rows(stored, matrix, *blocks)
@@ -142,6 +147,7 @@ class ScaledCodes:
             self._group_of(stored, work, scales.shape[1]),
             self.high_first,
             first % high,
+            self.factor,
         )
 
     def _group_of(self, stored: Source, work: Workspace | None, groups: int) -> NDArray[np.int32] | None:

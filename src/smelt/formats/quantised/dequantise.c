@@ -1,4 +1,4 @@
-/* Codes and scales become numbers: (code - zero) * scale in float32, rounded once to the format that is offered.
+/* Codes and scales become numbers: (code - zero) * scale * factor in float32, rounded once to what is offered.
 
    Codes have four or eight bits and lie row after row. A scale (and a zero point) is shared by a block of `block_rows` by
    `block_cols` codes. Work goes in short runs of one row: codes to float32 in the first cache, their scales beside them,
@@ -134,6 +134,7 @@ typedef struct {
     int64_t cols, scale_cols, block_rows, block_cols;
     int64_t first_row;       /* of the first given row within its block */
     int32_t kind, format;
+    float factor;            /* goes over all of them, after the scales */
 } Codes;
 
 /* Where a run of columns begins among the blocks: divisions cost as much as a dozen numbers, so they are done once. */
@@ -168,13 +169,13 @@ INLINE Start spread(const Codes *c, const float *row, Start at, int64_t n, float
 
 #define WRITE(type, as)                                                                                                \
     if (zeros)                                                                                                         \
-        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as((numbers[i] - zeros[i]) * scales[i]);                    \
+        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as((numbers[i] - zeros[i]) * scales[i] * factor);           \
     else                                                                                                               \
-        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as(numbers[i] * scales[i])
+        for (int64_t i = 0; i < n; i++) ((type *)out)[i] = as(numbers[i] * scales[i] * factor)
 
 /* The next `n` columns of a row as the format wants them; n is at most RUN, `place` the row's first scale. */
 INLINE Start write_run(const Codes *c, int64_t row, int64_t place, Start at, int64_t n, int format, void *out) {
-    float found[RUN + 2], scales[RUN + STEP], room[RUN + STEP], *zeros = c->zeros ? room : 0;
+    float found[RUN + 2], scales[RUN + STEP], room[RUN + STEP], *zeros = c->zeros ? room : 0, factor = c->factor;
     const float *numbers = numbers_of(c->kind, c->codes, c->pairs, row * c->cols + at.col, n, found);
     Start next = spread(c, c->scales + place, at, n, scales);
     if (zeros) spread(c, c->zeros + place, at, n, zeros);

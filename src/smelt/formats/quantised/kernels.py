@@ -1,6 +1,6 @@
 """Codes and scales in, numbers out: dequantise.c where it is compiled, the same in numpy where it is not.
 
-Both give the same bits. A number is `(code - zero) * scale` in float32, rounded once to the format that is offered.
+Both give the same bits. A number is `(code - zero) * scale * factor` in float32, rounded once to what is offered.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Codes:
     """Whether the first of two codes in a byte is its upper half."""
     first_row: int = 0
     """Of the first given row within its block."""
+    factor: float = 1.0
+    """Goes over all of them, after the scales."""
 
     @property
     def rows(self) -> int:
@@ -67,6 +69,7 @@ class _Arguments(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("cols", "scale_cols", "block_rows", "block_cols", "first_row")),
         ("kind", ctypes.c_int32),
         ("format", ctypes.c_int32),
+        ("factor", ctypes.c_float),
     ]
 
 
@@ -115,7 +118,7 @@ def _arguments(codes: Codes, dtype: str) -> _Arguments:
     return _Arguments(
         address(codes.codes), address(pairs), address(codes.scales), address(codes.zeros), address(codes.group_of),
         codes.columns, codes.scales.shape[1], *codes.block, codes.first_row,
-        _kind(codes), _FORMATS[dtype],
+        _kind(codes), _FORMATS[dtype], codes.factor,
     )  # fmt: skip
 
 
@@ -146,7 +149,7 @@ def _numbers(codes: Codes, first: int, last: int) -> NDArray[np.float32]:
     group_of = codes.group_of if codes.group_of is not None else np.arange(columns) // codes.block[1]
     if codes.zeros is not None:
         found = found - codes.zeros[places[:, None], group_of]
-    scaled: NDArray[np.float32] = found * codes.scales[places[:, None], group_of]
+    scaled: NDArray[np.float32] = found * codes.scales[places[:, None], group_of] * np.float32(codes.factor)
     return scaled
 
 

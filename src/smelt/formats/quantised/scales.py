@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smelt.formats.quantised.settings import QuantisationSettings
     from smelt.formats.source import Source, TensorInfo
 
-__all__ = ["PackedZeros", "Scales", "StoredScales", "check_floats", "read_array", "read_whole_numbers"]
+__all__ = ["NestedScales", "PackedZeros", "Scales", "StoredScales", "check_floats", "read_array", "read_whole_numbers"]
 
 
 class Scales(Protocol):
@@ -64,6 +64,36 @@ class StoredScales:
             found = found * over if self.whole_is == "factor" else found / over
         found[np.isnan(found)] = np.nan  # all with the same bits
         return found.reshape(last - first, columns)
+
+
+@dataclass(frozen=True)
+class NestedScales:
+    """Scales stored as codes, each a number of a table times the scale of a block of them, plus an offset."""
+
+    name: str
+    columns: int
+    """In a row of blocks."""
+    outer: str
+    """The scale of each block of these codes."""
+    table: str
+    """256 numbers."""
+    blocksize: int
+    offset: float
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return (self.name, self.outer, self.table)
+
+    def rows(self, stored: Source, matrix: int, first: int, last: int) -> NDArray[np.float32]:
+        start, end = first * self.columns, last * self.columns
+        codes = np.empty(end - start, np.uint8)
+        stored.read_bytes(self.name, start, codes.data)
+        begin = start // self.blocksize
+        outer = read_array(stored, self.outer, begin, -(-end // self.blocksize) - begin)
+        numbers = read_array(stored, self.table, 0, 256)[codes]
+        over = np.repeat(outer, self.blocksize)[start - begin * self.blocksize :][: end - start]
+        scales: NDArray[np.float32] = numbers * over + np.float32(self.offset)
+        return scales.reshape(last - first, self.columns)
 
 
 @dataclass(frozen=True)

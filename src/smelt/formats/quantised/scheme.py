@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
-from smelt.formats.quantised.coding import Coding
 from smelt.formats.quantised.settings import QuantisationSettings, settings_of
-from smelt.formats.quantised.source import QuantisedSource
 from smelt.formats.quantised.unread import codes_and_scales, is_of_activations, may_be_codes
 from smelt.formats.source import Source, TensorInfo
 from smelt.registry import Registry
+
+if TYPE_CHECKING:
+    from smelt.formats.quantised.coding import Coding
 
 __all__ = ["Scheme", "codings_of", "dequantised", "schemes"]
 
@@ -34,7 +35,7 @@ class Scheme(Protocol):
         """
 
 
-_OWN = ("packed_integers", "packed_floats", "scaled_bytes")
+_OWN = ("packed_integers", "packed_floats", "scaled_bytes", "bitsandbytes", "gptq", "awq")
 schemes: Registry[Scheme] = Registry(
     "smelt.formats",
     own=lambda: {name: f"smelt.formats.quantised.{name}" for name in _OWN},
@@ -47,10 +48,12 @@ def dequantised(source: Source) -> Source:
     """The model in numbers; the Source itself where it holds no codes."""
     if not any(map(may_be_codes, source.tensors.values())):
         return source
-    settings = settings_of(source.label, read_config(source.folder))
+    settings = settings_of(source.label, read_config(source.folder), source.folder)
     found = codings_of(source, settings)
     if not found:
         return source
+    from smelt.formats.quantised.source import QuantisedSource  # loads numpy, which opening other models does not need
+
     codings = {key: coding for some in found.values() for key, coding in some.items()}
     kinds = Counter(coding.how for coding in codings.values())
     stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())
@@ -73,5 +76,8 @@ def codings_of(source: Source, settings: QuantisationSettings) -> dict[str, Mapp
                 raise settings.fault(f"holds {twice[0]!r} as codes and as numbers; remove the stale one")
     if unread := next(codes_and_scales(left), None):
         how = f" by {settings.method}" if settings.method else ""
-        raise settings.unread(f"{unread[0]!r} is quantised{how} with {unread[1]!r}, in a way that is not read here")
+        unsaid = "" if settings.method else " (nothing beside it says how)"
+        raise settings.unread(
+            f"{unread[0]!r} is quantised{how} with {unread[1]!r}, in a way that is not read here{unsaid}"
+        )
     return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.quantised.workspace import Workspace
-from smelt.formats.source import Source
+from smelt.formats.source import Source, StoredCodes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +36,10 @@ class QuantisedSource(Source):
         plain = {key: info for key, info in stored.tensors.items() if key not in used and key not in left_out}
         self.tensors = {**plain, **{key: coding.info for key, coding in codings.items()}}
         self.tied, self.notes = stored.tied, (*stored.notes, note)
+        self.codes = {
+            key: StoredCodes(coding.how, sum(stored.tensors[part].nbytes for part in coding.parts))
+            for key, coding in codings.items()
+        }
         self._work = Workspace()
 
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -25,7 +25,7 @@ class Workspace:
     def __init__(self, kept: int = _KEPT) -> None:
         self._own = threading.local()
         self._lock, self._most = threading.Lock(), kept
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """Bytes that this thread may use until it asks for the same name again."""
@@ -36,15 +36,22 @@ class Workspace:
         return found[:size]
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once while it is among the last that were asked for."""
+        """What `make` gives, made once while it is among the last that were asked for; other threads wait for it."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                found: T = self._kept[key]
-                return found
-        made = make()
-        with self._lock:
-            self._kept[key] = made
+            found = self._kept.setdefault(key, _Kept())
+            self._kept.move_to_end(key)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return made
+        with found.lock:
+            if found.made is None:
+                found.made = make()
+            made: T = found.made
+            return made
+
+
+class _Kept:
+    """A thing that is kept, or being made."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made: Any = None

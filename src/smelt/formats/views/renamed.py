@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smelt.formats.dtype import item_size, torch_dtype
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredCodes, TensorInfo
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ class RenamedSource(Source):
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
-        self.quantised = inner.quantised
+        self.codes = {name: self._codes(piece) for name, piece in pieces.items() if piece.stored in inner.codes}
         self._lock = threading.Lock()
         self._whole: dict[str, Tensor] = {}
 
@@ -73,6 +73,11 @@ class RenamedSource(Source):
             return None
         found = found[piece.start : piece.start + piece.info.count]
         return found.view(piece.info.shape[::-1]).t().reshape(-1) if piece.transposed else found
+
+    def _codes(self, piece: Piece) -> StoredCodes:
+        """A part of a tensor has its share of the bytes."""
+        whole = self._inner.codes[piece.stored]
+        return StoredCodes(whole.how, whole.nbytes * piece.info.count // self._inner.tensors[piece.stored].count)
 
     def _turned(self, piece: Piece, dtype: torch.dtype) -> Tensor:
         """All of a transposed piece, as a view of what was read."""

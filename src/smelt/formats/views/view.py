@@ -103,7 +103,7 @@ class HiddenTensorSource(Source):
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
         self.tied = {**inner.tied, hidden: twin}
-        self.quantised = inner.quantised
+        self.codes = {key: codes for key, codes in inner.codes.items() if key != hidden}
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         self._inner.read(key, start, out)

@@ -191,11 +191,11 @@ def test_a_quantised_model_is_written_in_bfloat16_and_the_note_says_what_it_was(
     done = smelt.convert(dense_gguf(tmp_path / "m.gguf", KINDS.Q4_0), out=tmp_path / "out")
     assert done.dtypes == {"BF16": 21}
     assert done.notes[0].startswith(
-        "the model is quantised (GGUF, Q4_0) and is written in full precision, as bfloat16; "
+        "the model is quantised (GGUF Q4_0) and is written in full precision, as bfloat16; "
     )
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["converted"]["was"] == "GGUF, Q4_0"
-    assert "which was quantised (GGUF, Q4_0)" in (tmp_path / "out" / "README.md").read_text()
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["converted"]["was"] == "GGUF Q4_0"
+    assert "which was quantised (GGUF Q4_0)" in (tmp_path / "out" / "README.md").read_text()
     assert not smelt.verify(tmp_path / "out").faults
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from smelt.formats.architecture.expert_stacks import StackForm
+
 __all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
 
 
@@ -56,6 +58,8 @@ class Source(ABC):
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+    stored_as: StackForm | None = None
+    """How its files lay out tensors that are other ones here; a result that is made after it is laid out so too."""
 
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -260,7 +260,7 @@ def copy_plan(source: Source, shard_size: str) -> Plan:
         Item(key, number, source.tensors[key], 0.0, Tap("model", source, key))
         for number, key in enumerate(sorted(source.tensors, key=natural))
     )
-    return Plan(recipe, items, (), source.tied, {}, (), {"model": source})
+    return Plan(recipe, items, (), source.tied, {}, (), {"model": source}, stored_as=source.stored_as)
 
 
 def copy_weights(

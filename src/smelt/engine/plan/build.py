@@ -53,7 +53,9 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
     notes = [*recipe.notes, *notes, *builder.notes(), *pairing.notes(), *_left_behind(recipe, pool, drafts)]
-    return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
+    form = pool.reference.stored_as
+    tied = pool.reference.tied
+    return Plan(recipe, items, tuple(notes), tied, drafts.layers, names, pool.all, pairing.used, form)
 
 
 def draft(recipe: Recipe, pool: ModelPool) -> Drafts:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity
+from smelt.formats.architecture.expert_stacks import StackForm, StoredTensor
 from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
 from smelt.formats.source import Source, TensorInfo, files_of
@@ -267,6 +268,20 @@ class Plan:
     """All models that are read, by their names; the base is among them."""
     statistics: Mapping[str, Source] = field(default_factory=dict)
     """What stages read beside the models, by the models' names."""
+    stored_as: StackForm | None = None
+    """How the output lays out its experts, where not one by one."""
+
+    @cached_property
+    def stored_tensors(self) -> tuple[StoredTensor, ...]:
+        """The tensors of the output's files: the merged ones, or stacks of them."""
+        if self.stored_as is None:
+            return tuple(StoredTensor.plain(item.key, item.info) for item in self.items)
+        return self.stored_as.joined({item.key: item.info for item in self.items})
+
+    @cached_property
+    def places(self) -> dict[str, tuple[str, int]]:
+        """For each merged tensor the stored one that it lies in, and its first element there."""
+        return {part: (one.key, first) for one in self.stored_tensors for part, first in one.parts}
 
     @property
     def bytes_out(self) -> int:

@@ -35,6 +35,7 @@ class RenamedSource(Source):
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
+        self.stored_as = inner.stored_as
         self._lock = threading.Lock()
         self._whole: dict[str, Tensor] = {}
 

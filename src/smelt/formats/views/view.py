@@ -47,7 +47,7 @@ class NameView(Protocol):
 
 views: Registry[NameView] = Registry(
     "smelt.formats",
-    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava")},
+    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava", "experts")},
     home=lambda view: type(view).__module__,
 )
 """Every registered view by name."""
@@ -102,7 +102,7 @@ class HiddenTensorSource(Source):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
-        self.tied = {**inner.tied, hidden: twin}
+        self.tied, self.stored_as = {**inner.tied, hidden: twin}, inner.stored_as
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         self._inner.read(key, start, out)

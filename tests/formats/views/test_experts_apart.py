@@ -39,7 +39,8 @@ def test_both_layouts_have_the_same_names_and_numbers(tmp_path: Path, kind: str)
         assert torch.equal(read_whole(one, name), read_whole(other, name)), name
     assert not any("gate_up" in name or "input_linear" in name for name in one.tensors)
     experts = [info.shape for name, info in one.tensors.items() if ".experts." in name]
-    assert experts and all(len(shape) == 2 for shape in experts)
+    assert experts
+    assert all(len(shape) == 2 for shape in experts)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,6 +19,7 @@ from smelt.engine.adapter_output import adapter_notes
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
+from smelt.engine.plan.expert_matching import align_experts
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
@@ -299,6 +300,9 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
         raise IncompatibleModels(faults)
     with with_causes(pool):
         alignment = align(recipe, pool)
+        if recipe.align_experts:
+            aligned, moved = align_experts(recipe, alignment.pool)
+            alignment = replace(alignment, pool=aligned, notes=(*alignment.notes, *moved))
         # An adapter's factors are taken from unrounded changes.
         unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
         plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)

@@ -1,4 +1,4 @@
-"""A Source whose tensors are runs of another's, one after the other: experts of a layer in one tensor, or in new order."""
+"""A Source whose tensors are runs of another's one after the other: stacked experts, or experts in another order."""
 
 from __future__ import annotations
 

@@ -114,15 +114,14 @@ def _groups(source: Source) -> int:
     inner = config.get("text_config")
     config = inner if isinstance(inner, Mapping) and "n_group" in inner else config
     groups, chosen = config.get("n_group"), config.get("topk_group")
-    limited = config.get("topk_method") != "greedy" and type(groups) is int and groups > 1 and chosen != groups
-    if not limited:
+    if type(groups) is not int or groups < 2 or chosen == groups or config.get("topk_method") == "greedy":
         return 1
     for layer in expert_layers(source.tensors):
         if layer.count % groups:
             raise IncompatibleModels(
                 [f"align_experts: {source.label} has {layer.count} experts in {layer.name}, not {groups} equal groups"]
             )
-    return int(groups)
+    return groups
 
 
 def _alike(layer: ExpertLayer, other: ExpertLayer | None, reference: Source, source: Source) -> bool:

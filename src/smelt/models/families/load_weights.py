@@ -77,7 +77,9 @@ def _in_layout_of(module: nn.Module, given: ModelInput) -> ModelInput:
     if given.source is None:
         return given
     wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    return replace(given, source=in_module_layout(given.source, wanted, given.config))
+    config = getattr(module, "config", None)
+    words = config.to_dict() if hasattr(config, "to_dict") else given.config  # type: ignore[union-attr]
+    return replace(given, source=in_module_layout(given.source, wanted, words))
 
 
 def _groups(module: nn.Module) -> dict[str, tuple[str, ...]]:

@@ -143,8 +143,10 @@ def _as_stored(plan: Plan, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Merged tensors as the output stores them, in its order."""
     import torch
 
+    if not plan.stacked:
+        return {item.key: state[item.key] for item in plan.items}
     made = {}
-    for one in plan.stored_tensors:
+    for one in plan.stacked:
         parts = [state[name] for name, _ in one.parts]
         made[one.key] = parts[0] if len(parts) == 1 else torch.cat(parts).view(one.info.shape)
     return made

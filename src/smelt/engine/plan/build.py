@@ -44,7 +44,7 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     faults = tensor_faults(recipe, pool, drafts) + pairing.model_faults()
     if faults:
         raise IncompatibleModels(faults)
-    owners = router_owners(recipe, pool, drafts.items)
+    owners = router_owners(recipe, pool, drafts.items) if recipe.routers != "merge" else {}
     builder = _Builder(recipe, written or recipe, pool, bound, pairing, owners)
     items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
     if faults := builder.faults + pairing.tensor_faults():

@@ -51,7 +51,9 @@ def left_out(recipe: Recipe, key: str) -> bool:
 def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
     """Missing and extra tensors, other shapes, numbers that cannot be averaged, patterns that match nothing."""
     faults = _pattern_faults(recipe, pool)
-    if unlike := expert_faults(recipe, pool):
+    if any("experts." in name for source in pool.all.values() for name in source.tensors) and (
+        unlike := expert_faults(recipe, pool)
+    ):
         return faults + unlike
     missing: dict[str, list[str]] = {}
     for draft in drafts.items:

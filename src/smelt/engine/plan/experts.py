@@ -46,10 +46,8 @@ def expert_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
 
 
 def router_owners(recipe: Recipe, pool: ModelPool, drafts: Sequence[Draft]) -> dict[str, str]:
-    """For each router's tensor the model that it is copied from, where the recipe says so; none where it merges."""
+    """For each router's tensor the model that it is copied from, since the recipe does not say `merge`."""
     owner = recipe.routers
-    if owner == "merge":
-        return {}
     if owner == BASE and pool.base is None:
         raise RecipeError(f"routers: base, but no base is given; name one of the models: {', '.join(pool.models)}")
     if owner not in pool.all:

@@ -272,16 +272,22 @@ class Plan:
     """How the output lays out its experts, where not one by one."""
 
     @cached_property
-    def stored_tensors(self) -> tuple[StoredTensor, ...]:
+    def stacked(self) -> tuple[StoredTensor, ...]:
+        """Where the output lays out its experts in a way of its own, the tensors of its files."""
+        form = self.stored_as
+        return form.joined({item.key: item.info for item in self.items}) if form else ()
+
+    @property
+    def stored_tensors(self) -> Sequence[Item | StoredTensor]:
         """The tensors of the output's files: the merged ones, or stacks of them."""
-        if self.stored_as is None:
-            return tuple(StoredTensor.plain(item.key, item.info) for item in self.items)
-        return self.stored_as.joined({item.key: item.info for item in self.items})
+        return self.stacked or self.items
 
     @cached_property
     def places(self) -> dict[str, tuple[str, int]]:
         """For each merged tensor the stored one that it lies in, and its first element there."""
-        return {part: (one.key, first) for one in self.stored_tensors for part, first in one.parts}
+        if not self.stacked:
+            return {item.key: (item.key, 0) for item in self.items}
+        return {part: (one.key, first) for one in self.stacked for part, first in one.parts}
 
     @property
     def bytes_out(self) -> int:

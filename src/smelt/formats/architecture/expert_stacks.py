@@ -36,11 +36,6 @@ class StoredTensor:
     info: TensorInfo
     parts: tuple[tuple[str, int], ...]
 
-    @classmethod
-    def plain(cls, key: str, info: TensorInfo) -> StoredTensor:
-        """One that is stored as it is."""
-        return cls(key, info, ((key, 0),))
-
 
 @dataclass(frozen=True)
 class StackForm:

@@ -20,7 +20,6 @@ from smelt.formats.views.view import views
 
 __all__ = ["EXPERTS_APART", "ExpertsApart", "in_module_layout", "with_experts_apart"]
 
-_STACKS = (".experts.gate_up_proj", ".input_linear.weight")
 _NOTE = "the experts of a layer lie in one tensor; they are read one by one"
 
 
@@ -28,12 +27,13 @@ class ExpertsApart:
     """Experts in one tensor per layer, known by the tensors' names and shapes; any type of model may have them."""
 
     model_types = ()
-    prefixes = ("",)
+    prefixes = ()
+    suffixes = (".experts.gate_up_proj", ".input_linear.weight")
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
-        """By names alone."""
-        return any(name.endswith(_STACKS) for name in names)
+        """By names alone; whether the stacks can be cut is seen when it is asked for."""
+        return any(name.endswith(self.suffixes) for name in names)
 
     def of(self, source: Source) -> Source:
         """The view, or the source itself where its stacks cannot be cut."""

@@ -32,7 +32,11 @@ class NameView(Protocol):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """And about models with a tensor whose name begins with one of these."""
+        """And about models with a tensor whose name begins with one of these,"""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Or ends with one of these."""
 
     @property
     def frozen(self) -> str | None:
@@ -77,7 +81,10 @@ def frozen_keys(source: Source) -> list[str]:
 def _fits(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
     """Whether a view recognises a model; it is asked only where type or names make it possible."""
     kind = (config or {}).get("model_type")
-    possible = kind in view.model_types or any(name.startswith(view.prefixes) for name in names)
+    suffixes = getattr(view, "suffixes", ())  # a plug-in's view need not have them
+    possible = kind in view.model_types or any(
+        name.startswith(view.prefixes) or (suffixes and name.endswith(suffixes)) for name in names
+    )
     return possible and view.recognises(config, names)
 
 

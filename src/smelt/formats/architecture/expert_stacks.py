@@ -3,7 +3,7 @@
 Two such layouts are the same experts one below the other, each as [out, in], gate above up:
 
     modules of transformers 5       mlp.experts.gate_up_proj [experts, 2 inner, width], mlp.experts.down_proj
-    Granite's and JetMoE's files    block_sparse_moe.input_linear.weight, block_sparse_moe.output_linear.weight
+    Granite's files                 block_sparse_moe.input_linear.weight, block_sparse_moe.output_linear.weight
 
 They are read as matrices one by one, under the names that files with experts one by one have, and a result that is to
 be stored so is put together again. What no contiguous run of numbers gives is left as it is, to `Orientation`: experts

@@ -99,6 +99,15 @@ def test_without_it_experts_merge_with_strangers(tmp_path: Path) -> None:
     assert not torch.allclose(weights(tmp_path / "out")[name], weights(one)[name])
 
 
+def test_a_plan_reads_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from smelt.engine.plan import expert_matching
+
+    one, two = (saved(made("Mixtral", seed), tmp_path / str(seed)) for seed in (1, 2))
+    monkeypatch.setattr(expert_matching, "_read", None)
+    report = smelt.plan([one, two], align_experts=True)
+    assert any("matched with those of 1 before the merge" in note for note in report.notes)
+
+
 def test_experts_are_compared_in_runs_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded by the length of the runs, and the order does not depend on it."""
     from smelt.engine.plan import expert_matching

@@ -27,7 +27,6 @@ from smelt.formats.architecture.expert_layers import ExpertLayer, expert_layers
 from smelt.formats.folder_files import read_config
 from smelt.formats.source import Source
 from smelt.formats.views.permuted_experts import permutation_fault, with_permuted_experts
-from smelt.models.weightless import ShapeSource
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ _NOTHING = 1e-12
 """Of the largest cost: what rounding makes of experts that are equal."""
 
 
-def align_experts(recipe: Recipe, pool: ModelPool) -> tuple[ModelPool, list[str]]:
-    """The pool with every model's experts in the reference's order, and what moved."""
+def align_experts(recipe: Recipe, pool: ModelPool, *, headers_only: bool = False) -> tuple[ModelPool, list[str]]:
+    """The pool with every model's experts in the reference's order, and what moved; `headers_only`, only the checks."""
     if recipe.statistics or recipe.slices or any(part.slices for part in recipe.parts):
         raise RecipeError(
             "align_experts: brings whole models into one order, and neither statistics that were measured before nor "
@@ -59,8 +58,8 @@ def align_experts(recipe: Recipe, pool: ModelPool) -> tuple[ModelPool, list[str]
     faults = [f"align_experts: {fault}" for layer in layers if (fault := permutation_fault(layer, reference.tensors))]
     if faults:
         raise IncompatibleModels(faults[:1])
-    if any(isinstance(source, ShapeSource) for source in pool.all.values()):
-        return pool, ["experts are matched by their numbers, which are not on this machine; not planned here"]
+    if headers_only:
+        return pool, [f"experts are matched with {_whose(pool)} before the merge; which of them move is not known yet"]
     moved, notes = {}, []
     for name, source in pool.models.items():
         if source is reference:
@@ -70,7 +69,7 @@ def align_experts(recipe: Recipe, pool: ModelPool) -> tuple[ModelPool, list[str]
         costs = {layer.name: _costs(layer, reference, source) for layer in shared}
         orders = {key: best_order(cost, groups[name]) for key, cost in costs.items()}
         changed = {key: order for key, order in orders.items() if order != sorted(order)}
-        notes.append(_note(name, pool.reference_name, orders))
+        notes.append(f"the experts of {name} are matched with {_whose(pool)}: {_moved(orders)}")
         if changed:
             moved[name] = with_permuted_experts(source, list(others.values()), changed)
     models = {name: moved.get(name, source) for name, source in pool.models.items()}
@@ -178,9 +177,12 @@ def _read(source: Source, runs: Sequence[_Run], start: int, stop: int) -> Costs:
     return block.double().numpy()
 
 
-def _note(name: str, reference: str, orders: Mapping[str, Sequence[int]]) -> str:
+def _whose(pool: ModelPool) -> str:
+    return "the base's" if pool.reference_name == BASE else f"those of {pool.reference_name}"
+
+
+def _moved(orders: Mapping[str, Sequence[int]]) -> str:
     """How many experts of each layer moved."""
     counts = {key: sum(new != old for new, old in enumerate(order)) for key, order in orders.items()}
     moved = ", ".join(f"{count} of {len(orders[key])} in {key}" for key, count in counts.items() if count)
-    whose = "the base's" if reference == BASE else f"those of {reference}"
-    return f"the experts of {name} are matched with {whose}: " + (f"moved {moved}" if moved else "all are in place")
+    return f"moved {moved}" if moved else "all are in place"

@@ -287,8 +287,11 @@ def _compact(content: Any) -> str:
 
 
 @gc_paused()
-def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
-    """Check, align and plan; raises with every fault that headers and configs show."""
+def make_ready(recipe: Recipe, pool: ModelPool, *, headers_only: bool = False) -> ReadyMerge:
+    """Check, align and plan; raises with every fault that headers and configs show.
+
+    Experts are matched last, since that reads the weights; with `headers_only` they are not, and a note says so.
+    """
     config_from = recipe.config or pool.reference_name
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
@@ -300,15 +303,16 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
         raise IncompatibleModels(faults)
     with with_causes(pool):
         alignment = align(recipe, pool)
-        if recipe.align_experts:
-            aligned, moved = align_experts(recipe, alignment.pool)
-            alignment = replace(alignment, pool=aligned, notes=(*alignment.notes, *moved))
         # An adapter's factors are taken from unrounded changes.
         unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
         plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
+    if recipe.align_experts:
+        aligned, moved = align_experts(recipe, alignment.pool, headers_only=headers_only)
+        alignment = replace(alignment, pool=aligned, notes=(*alignment.notes, *moved))
+        plan = replace(make_plan(unrounded, aligned, recipe), recipe=recipe)
     ready = ReadyMerge(plan, alignment.pool, alignment, config_from)
     return ready.noting([*over, *alignment.notes, *adapter_notes(recipe, pool), *_beside(recipe, pool, config_from)])
 

@@ -27,6 +27,8 @@ class ExpertNames:
     down: str = "down_proj"
     in_files: tuple[tuple[str, str], ...] = ()
     """Parts of names in a module of transformers 5, and what files with experts one by one have instead."""
+    known: bool = True
+    """Whether other libraries know these names; else no file has them, and they are only here."""
 
     def to_files(self, name: str) -> str:
         """A name of the module, as files with experts one by one have it."""
@@ -46,7 +48,9 @@ class ExpertNames:
 _PLAIN = ExpertNames()
 _SPARSE = (".mlp.", ".block_sparse_moe.")
 _MIXTRAL = ExpertNames("w1", "w3", "w2", (_SPARSE,))
-_GRANITE = ExpertNames(in_files=((".block_sparse_moe.router.weight", ".block_sparse_moe.router.layer.weight"),))
+_GRANITE = ExpertNames(
+    in_files=((".block_sparse_moe.router.weight", ".block_sparse_moe.router.layer.weight"),), known=False
+)
 _NAMINGS: Mapping[str, ExpertNames] = {
     "mixtral": _MIXTRAL,
     "minimax": _MIXTRAL,

@@ -54,6 +54,10 @@ class StackForm:
         """The name that a tensor has where experts lie one by one; of a stack that of its block."""
         return self.naming.to_files(stored) if self.module else stored
 
+    def is_known(self, name: str) -> bool:
+        """Whether other libraries know this tensor by its name here."""
+        return self.naming.known or ONE_EXPERT.match(name) is None
+
     def split(self, tensors: Mapping[str, TensorInfo]) -> dict[str, tuple[str, int, TensorInfo]]:
         """Every matrix of every expert, and all other tensors: where each lies (stored name, first element, shape)."""
         fused, down = self.leaves

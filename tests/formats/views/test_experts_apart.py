@@ -121,7 +121,8 @@ def test_a_killed_run_goes_on_where_experts_share_a_tensor(tmp_path: Path) -> No
         patch.setattr(FolderSink, "done_all", stopping)
         with pytest.raises(Exception, match="interrupted"):
             smelt.merge({"a": one, "b": two}, out=tmp_path / "out", memory="300MB")
-    smelt.merge({"a": one, "b": two}, out=tmp_path / "out", resume=True)
+    again = smelt.merge({"a": one, "b": two}, out=tmp_path / "out", resume=True)
+    assert again.resumed > 0
     whole, out = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "out"))
     assert whole == out
 
@@ -147,3 +148,31 @@ def test_stacks_of_other_numbers_of_experts_are_refused(tmp_path: Path) -> None:
     save_file(state, folder / "model.safetensors")
     with pytest.raises(smelt.CorruptFile, match=r"\(4, 24, 8\) but .*down_proj is \(3, 8, 12\)"):
         open_path(folder)
+
+
+def test_layers_and_shards_of_stacked_models(tmp_path: Path) -> None:
+    """Layers taken from two models, in files that hold one tensor each."""
+    one, two = (saved_as_module(made("Qwen3Moe", seed), tmp_path / str(seed)) for seed in (1, 2))
+    recipe = {
+        "pool": {"models": {"a": one, "b": two}},
+        "merge": "passthrough",
+        "slices": [{"models": {"a": [0, 2]}}, {"models": {"b": [1, 2]}}],
+        "shard_size": "1KB",
+    }
+    smelt.merge(recipe, out=tmp_path / "out")
+    assert smelt.verify(tmp_path / "out").ok
+    shards = [load_file(path) for path in (tmp_path / "out").glob("*.safetensors")]
+    assert len(shards) > 10
+    merged = {name: tensor for shard in shards for name, tensor in shard.items()}
+    key = "model.layers.{}.mlp.experts.gate_up_proj"
+    assert torch.equal(merged[key.format(2)], load_file(Path(two) / "model.safetensors")[key.format(1)])
+    assert loaded("Qwen3Moe", tmp_path / "out").config.num_hidden_layers == 3
+
+
+def test_a_pack_comes_out_in_the_layout_of_its_base(tmp_path: Path) -> None:
+    base, one = (saved(made("GraniteMoe", seed), tmp_path / str(seed)) for seed in (0, 1))
+    smelt.pack(one, base=base, out=tmp_path / "pack", bits=8)
+    smelt.unpack(tmp_path / "pack", out=tmp_path / "out")
+    key = "model.layers.0.block_sparse_moe.input_linear.weight"
+    wanted, got = (load_file(Path(folder) / "model.safetensors")[key] for folder in (one, tmp_path / "out"))
+    torch.testing.assert_close(got, wanted, atol=0.02, rtol=0)

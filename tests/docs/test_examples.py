@@ -26,6 +26,7 @@ from smelt.methods.explanation import example_recipe
 from smelt.prepare.prepare import stages_with_data
 from smelt.testing import pico, save
 from smelt.testing.pico_llava import save_llava
+from tiny_experts import made, saved
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -66,6 +67,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     write_language_models(room)
     write_seeing_models(room)
+    write_mixtures_of_experts(room)
     return room
 
 
@@ -128,6 +130,12 @@ def write_seeing_models(room: Path) -> None:
     """What docs/how-to/multimodal.md and docs/how-to/select.md name: a base and three fine-tunes that see and read."""
     for name, change in (("", 0.0), ("-animals", 0.1), ("-numbers", 0.2), ("-flags", 0.3)):
         save_llava(room / f"seer{name}", change=change)
+
+
+def write_mixtures_of_experts(room: Path) -> None:
+    """What docs/how-to/mixture-of-experts.md names: a base and two fine-tunes."""
+    for seed, name in enumerate(("moe", "moe-maths", "moe-coding")):
+        saved(made("Qwen2Moe", seed), room / name)
 
 
 def write_byte_level(folder: Path) -> None:

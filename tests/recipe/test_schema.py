@@ -26,6 +26,8 @@ FULL = {
     "include": ["model.*"],
     "skip": ["head.*"],
     "missing": "base",
+    "routers": "base",
+    "align_experts": True,
     "vocab": "union",
     "tokens": {"<s>": {"source": "cars", "force": True}},
     "pad_vocab_to": 64,

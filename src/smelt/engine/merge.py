@@ -93,7 +93,8 @@ def planned(
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
-    With `shapes`, public models that are not on this machine are planned from their shapes.
+    With `shapes`, nothing is read but headers, and public models that are not on this machine are planned from their
+    shapes.
     """
     with asked_by_recipe(recipe.stated), ExitStack() as stack:
         own = pool is None
@@ -103,7 +104,7 @@ def planned(
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
         from smelt.engine.plan.ready import make_ready
 
-        ready = make_ready(recipe, pool)
+        ready = make_ready(recipe, pool, headers_only=shapes)
         yield ready
         if own:
             check_unchanged(ready.plan.inputs)

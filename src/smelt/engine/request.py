@@ -138,8 +138,11 @@ def _source(model: Any, name: str) -> Source:
     import torch
 
     from smelt.formats.source import MemorySource
+    from smelt.formats.views.experts import with_experts_apart
 
     state = model.state_dict() if isinstance(model, torch.nn.Module) else model
     if not isinstance(state, Mapping) or not all(isinstance(t, torch.Tensor) for t in state.values()):
         raise RecipeError(f"{name}: expected a reference, a state dict or a module, got {type(model).__name__}")
-    return MemorySource(f"state dict {name!r}", state)
+    config = getattr(model, "config", None)
+    words = config.to_dict() if hasattr(config, "to_dict") else None  # type: ignore[union-attr]
+    return with_experts_apart(MemorySource(f"state dict {name!r}", state), words)

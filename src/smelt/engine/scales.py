@@ -101,7 +101,7 @@ class Change:
     def at(self, plan: Plan, options: Options) -> dict[str, Tensor]:
         """The merged model of a plan that differs in its scale alone; what is copied is shared by all of them."""
         state = {**self.copied, **plan_to_memory(stretched_plan(plan, self.source), options)}
-        state = {item.key: state[item.key] for item in plan.items}
+        state = _as_stored(plan, state)
         return state | {name: state[twin] for name, twin in plan.tied.items() if twin in state}
 
 
@@ -136,7 +136,20 @@ def stretched_plan(plan: Plan, change: Source) -> Plan:
 
 
 def _only(plan: Plan, which: Callable[[Item], bool]) -> Plan:
-    return replace(plan, items=tuple(item for item in plan.items if which(item)), tied={})
+    return replace(plan, items=tuple(item for item in plan.items if which(item)), tied={}, stored_as=None)
+
+
+def _as_stored(plan: Plan, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Merged tensors as the output stores them, in its order."""
+    import torch
+
+    if not plan.stacked:
+        return {item.key: state[item.key] for item in plan.items}
+    made = {}
+    for one in plan.stacked:
+        parts = [state[name] for name, _ in one.parts]
+        made[one.key] = parts[0] if len(parts) == 1 else torch.cat(parts).view(one.info.shape)
+    return made
 
 
 def _at_one(run: RunStage) -> RunStage:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from smelt.formats.architecture.expert_stacks import StackForm
+
 __all__ = ["MemorySource", "Source", "StoredCodes", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
 
 
@@ -68,6 +70,8 @@ class Source(ABC):
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
     codes: Mapping[str, StoredCodes] = {}
     """How those of its tensors are stored that are quantised."""
+    stored_as: StackForm | None = None
+    """How its files lay out tensors that are other ones here; a result that is made after it is laid out so too."""
 
     @property
     def quantised(self) -> str | None:

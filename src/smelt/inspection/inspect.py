@@ -11,6 +11,7 @@ from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
 from smelt.inspection.headers import StoredModel, read_model, read_source
+from smelt.inspection.mixture_facts import mixture_of
 from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, QuantisedFacts
 from smelt.inspection.open_model import in_memory
 
@@ -47,6 +48,7 @@ def inspect(model: str | Path | Any) -> ModelFacts:
         adapter=stored.adapter,
         pack=stored.pack,
         experts=stored.experts,
+        mixture=None if stored.adapter or stored.experts else mixture_of(_infos(stored), stored.config),
         made=small_files.provenance_of(stored.folder),
         tensors=stored.tensors,
         notes=tuple(note for note in notes if note),
@@ -58,6 +60,10 @@ def _stored(model: Any) -> StoredModel:
         return read_model(str(model))
     source = in_memory(model)
     return read_source(source, "state dict" if isinstance(source, MemorySource) else type(source).__name__)
+
+
+def _infos(stored: StoredModel) -> dict[str, TensorInfo]:
+    return {one.name: TensorInfo(one.dtype, one.shape) for one in stored.tensors}
 
 
 def _dtypes(stored: StoredModel) -> dict[str, DtypeFacts]:
@@ -80,7 +86,7 @@ def _depth(stored: StoredModel) -> dict[str, dict[str, int]]:
 def _quantised(stored: StoredModel) -> QuantisedFacts | None:
     if stored.adapter is not None:
         return None
-    codes = list(codes_and_scales({one.name: TensorInfo(one.dtype, one.shape) for one in stored.tensors}))
+    codes = list(codes_and_scales(_infos(stored)))
     said = stored.config.get("quantization_config")
     if isinstance(said, Mapping):
         bits = next((said[key] for key in ("bits", "w_bit") if type(said.get(key)) is int), None)

@@ -11,6 +11,7 @@ from typing import Any
 from smelt.display.blocks import Block, Facts, Lines, Table
 from smelt.display.shown import Shown
 from smelt.errors import RecipeError
+from smelt.inspection.mixture_facts import MixtureFacts
 from smelt.recipe.patterns import matches
 
 __all__ = [
@@ -141,6 +142,8 @@ class ModelFacts(Shown):
     pack: PackFacts | None
     experts: tuple[str, ...]
     """Of a mixed model."""
+    mixture: MixtureFacts | None
+    """Of a mixture of experts."""
     made: Provenance | None
     tensors: tuple[TensorFacts, ...] = field(repr=False)
     notes: tuple[str, ...]
@@ -184,6 +187,8 @@ class ModelFacts(Shown):
             yield "loss", f"{self.pack.error:.4f} of the change's length was lost by packing"
         if self.experts:
             yield "experts", ", ".join(self.experts)
+        if self.mixture is not None:
+            yield "experts", str(self.mixture)
         if self.vocabulary or self.tokenizer:
             rows = f"{self.vocabulary:,} tokens" if self.vocabulary else ""
             yield "vocabulary", ", ".join(filter(None, [rows, self.tokenizer or "no tokenizer beside the weights"]))

@@ -84,7 +84,7 @@ class Mixed(Shown):
 
 
 @takes_trust
-def mix(
+def mix(  # type: ignore[misc] # `routers` is a file here: those of a mixture are learned, so a recipe has no say in them
     models: Any,
     *,
     base: Any = None,

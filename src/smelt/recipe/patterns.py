@@ -1,4 +1,4 @@
-"""Patterns of tensor names, as `include`, `skip` and filters write them."""
+"""Patterns of tensor names, as `include`, `skip` and filters write them; the name of a group of tensors is one too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from smelt.caller import word
+from smelt.recipe.groups import GROUPS, group_of
 
 __all__ = ["chosen", "matches", "skip_remedy"]
 
@@ -19,7 +20,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
+    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set. Or a group: `routers`."""
+    if pattern in GROUPS and group_of(name) == pattern:
+        return True
     return _compiled(pattern).match(name) is not None
 
 

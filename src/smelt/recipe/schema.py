@@ -219,6 +219,8 @@ class Recipe(Shown, Strict):
     include: Patterns = []
     skip: Patterns = []
     missing: Literal["refuse", "base"] = "refuse"
+    routers: str = "merge"
+    align_experts: bool = False
     vocab: str = "refuse"
     tokens: dict[str, TokenRule] = {}
     pad_vocab_to: Annotated[int, Field(gt=0, le=1 << 20)] | None = None

@@ -31,6 +31,8 @@ class RecipeWords(TypedDict, total=False):
     include: str | Sequence[str]
     skip: str | Sequence[str]
     missing: Literal["refuse", "base"]
+    routers: str
+    align_experts: bool
     vocab: str
     tokens: Mapping[str, Any]
     pad_vocab_to: int | None

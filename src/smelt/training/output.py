@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.engine.sink.output import folder_at_one_go
 from smelt.engine.sink.provenance import encode_manifest
-from smelt.engine.sink.sink import INDEX_NAME, index_file, lay_out
+from smelt.engine.sink.shards import INDEX_NAME, index_file, lay_out
 from smelt.errors import RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files

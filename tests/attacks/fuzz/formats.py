@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz import (
+    formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,
     formats_of_hubs,
@@ -18,6 +19,7 @@ from fuzz.format import Format
 __all__ = ["FORMATS", "spread"]
 
 _ALL = (
+    formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,
     formats_of_hubs,

@@ -10,7 +10,7 @@ import smelt
 from checkpoints import read_weights, state, write_model
 from smelt.engine.plan.plan import Item
 from smelt.engine.sink.output import check_output
-from smelt.engine.sink.sink import index_file, lay_out
+from smelt.engine.sink.shards import index_file, lay_out
 from smelt.errors import OutputError
 from smelt.formats.source import TensorInfo
 

@@ -120,7 +120,7 @@ def copy_plan(source: Source, recipe: Recipe, dtype: str | None) -> Plan:
         info = source.tensors[key]
         code = dtype if dtype is not None and info.dtype in dtypes.FLOATS else info.dtype
         items.append(Item(key, number, TensorInfo(code, info.shape), 0.0, Tap(_MODEL, source, key)))
-    return Plan(recipe, tuple(items), (), source.tied, {}, (), {_MODEL: source})
+    return Plan(recipe, tuple(items), (), source.tied, {}, (), {_MODEL: source}, stored_as=source.stored_as)
 
 
 @dataclass(frozen=True)

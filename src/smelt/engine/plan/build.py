@@ -7,6 +7,7 @@ from typing import Any
 
 from smelt.caller import base_word, model_word, pipeline, word
 from smelt.engine.plan.checks import left_out, tensor_faults
+from smelt.engine.plan.experts import router_owners
 from smelt.engine.plan.plan import Draft, Drafts, Item, OutputSection, Plan, RunStage, Tap
 from smelt.engine.plan.slices import SlicedSection
 from smelt.engine.plan.statistics import StatisticsPairing
@@ -43,7 +44,8 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     faults = tensor_faults(recipe, pool, drafts) + pairing.model_faults()
     if faults:
         raise IncompatibleModels(faults)
-    builder = _Builder(recipe, written or recipe, pool, bound, pairing)
+    owners = router_owners(recipe, pool, drafts.items) if recipe.routers != "merge" else {}
+    builder = _Builder(recipe, written or recipe, pool, bound, pairing, owners)
     items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
     if faults := builder.faults + pairing.tensor_faults():
         raise IncompatibleModels(faults)
@@ -53,7 +55,9 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
     notes = [*recipe.notes, *notes, *builder.notes(), *pairing.notes(), *_left_behind(recipe, pool, drafts)]
-    return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
+    form = pool.reference.stored_as
+    tied = pool.reference.tied
+    return Plan(recipe, items, tuple(notes), tied, drafts.layers, names, pool.all, pairing.used, form)
 
 
 def draft(recipe: Recipe, pool: ModelPool) -> Drafts:
@@ -169,12 +173,14 @@ class _Builder:
         pool: ModelPool,
         bound: Sequence[Sequence[BoundStage]],
         pairing: StatisticsPairing,
+        owners: Mapping[str, str],
     ):
+        self._owners = owners
         self._recipe, self._written, self._pool, self._bound, self._pairing = recipe, written, pool, bound, pairing
         self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None
         self._cache: dict[tuple[Any, ...], tuple[RunStage, ...]] = {}
         self._orientations: dict[int, Orientation] = {}
-        self._copied: dict[str, list[str]] = {}
+        self._copied: dict[tuple[str, str], list[str]] = {}
         self.faults: list[str] = []
 
     def item(self, order: int, one: Draft) -> Item:
@@ -190,8 +196,12 @@ class _Builder:
             first = Tap(self._pool.reference_name, reference, one.key)
         info = first.source.tensors[first.key]
         why = self._why_copied(one, info)
+        owner = self._owners.get(one.key) if why is None else None
+        if owner is not None:
+            why = f"routers: {owner}"
+            first = next((tap for tap in taps if tap.model == owner), first)
         if why is not None:
-            self._copied.setdefault(why, []).append(one.key)
+            self._copied.setdefault((why, owner or self._pool.reference_name), []).append(one.key)
             code = self._dtype if self._dtype and info.dtype in dtypes.FLOATS else info.dtype
             return Item(one.key, order, _in_dtype(info, code), one.depth, first)
         code = self._dtype or info.dtype
@@ -214,9 +224,9 @@ class _Builder:
 
     def notes(self) -> list[str]:
         return [
-            f"{len(keys)} tensors are copied from {self._pool.reference_name} ({why}): {', '.join(keys[:3])}"
+            f"{len(keys)} tensors are copied from {name} ({why}): {', '.join(keys[:3])}"
             + (" ..." if len(keys) > 3 else "")
-            for why, keys in self._copied.items()
+            for (why, name), keys in self._copied.items()
         ]
 
     def _why_copied(self, one: Draft, info: TensorInfo) -> str | None:

@@ -1,6 +1,7 @@
 """What is checked of a pool before it is planned, as sentences with the remedy.
 
 tensors      missing and extra ones, other shapes, codes instead of numbers, patterns that match nothing
+experts      as many in all models, and all of them whole (experts.py)
 quantised    models whose weights are codes: a config says it, or the scales beside them do. Without this check codes
              would be copied from the reference like any integers, and experts would silently be left out of a merge
 adapters     whether they stand over one base, which is what their changes are changes of: a fault where the changes
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from smelt.caller import word
+from smelt.engine.plan.experts import expert_faults
 from smelt.engine.plan.frozen_part import frozen_part_faults
 from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
@@ -48,6 +50,10 @@ def left_out(recipe: Recipe, key: str) -> bool:
 def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
     """Missing and extra tensors, other shapes, numbers that cannot be averaged, patterns that match nothing."""
     faults = _pattern_faults(recipe, pool)
+    if any("experts." in name for source in pool.all.values() for name in source.tensors) and (
+        unlike := expert_faults(recipe, pool)
+    ):
+        return faults + unlike
     missing: dict[str, list[str]] = {}
     for draft in drafts.items:
         if left_out(recipe, draft.key):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity
+from smelt.formats.architecture.expert_stacks import StackForm, StoredTensor
 from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
 from smelt.formats.source import Source, TensorInfo, files_of
@@ -267,6 +268,26 @@ class Plan:
     """All models that are read, by their names; the base is among them."""
     statistics: Mapping[str, Source] = field(default_factory=dict)
     """What stages read beside the models, by the models' names."""
+    stored_as: StackForm | None = None
+    """How the output lays out its experts, where not one by one."""
+
+    @cached_property
+    def stacked(self) -> tuple[StoredTensor, ...]:
+        """Where the output lays out its experts in a way of its own, the tensors of its files."""
+        form = self.stored_as
+        return form.joined({item.key: item.info for item in self.items}) if form else ()
+
+    @property
+    def stored_tensors(self) -> Sequence[Item | StoredTensor]:
+        """The tensors of the output's files: the merged ones, or stacks of them."""
+        return self.stacked or self.items
+
+    @cached_property
+    def places(self) -> dict[str, tuple[str, int]]:
+        """For each merged tensor the stored one that it lies in, and its first element there."""
+        if not self.stacked:
+            return {item.key: (item.key, 0) for item in self.items}
+        return {part: (one.key, first) for one in self.stacked for part, first in one.parts}
 
     @property
     def bytes_out(self) -> int:

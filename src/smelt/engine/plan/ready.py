@@ -19,6 +19,7 @@ from smelt.engine.adapter_output import adapter_notes
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
+from smelt.engine.plan.expert_matching import align_experts
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
@@ -295,8 +296,11 @@ def _compact(content: Any) -> str:
 
 
 @gc_paused()
-def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
-    """Check, align and plan; raises with every fault that headers and configs show."""
+def make_ready(recipe: Recipe, pool: ModelPool, *, headers_only: bool = False) -> ReadyMerge:
+    """Check, align and plan; raises with every fault that headers and configs show.
+
+    Experts are matched last, since that reads the weights; with `headers_only` they are not, and a note says so.
+    """
     config_from = recipe.config or pool.reference_name
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
@@ -314,6 +318,10 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
+    if recipe.align_experts:
+        aligned, moved = align_experts(recipe, alignment.pool, headers_only=headers_only)
+        alignment = replace(alignment, pool=aligned, notes=(*alignment.notes, *moved))
+        plan = replace(make_plan(unrounded, aligned, recipe), recipe=recipe)
     ready = ReadyMerge(plan, alignment.pool, alignment, config_from)
     return ready.noting([*over, *alignment.notes, *adapter_notes(recipe, pool), *_beside(recipe, pool, config_from)])
 

@@ -49,6 +49,7 @@ class AdapterSink(Sink):
             raise RecipeError("`lora` cannot be combined with layer slices: the base has no such layers to adapt")
         self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora
         self._orientation = Orientation.in_source(pool.base)
+        self._form = plan.stored_as
         self._transposed: dict[str, bool] = {}
         """Whether each adapted layer is stored as [in, out]."""
         self._whole: dict[str, Tensor] = {}
@@ -80,7 +81,7 @@ class AdapterSink(Sink):
         if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
             return
         layer = self._orientation.of(item.key)
-        alone = len(item.info.shape) == 2 and layer.count == 1
+        alone = len(item.info.shape) == 2 and layer.count == 1 and (not self._form or self._form.is_known(item.key))
         if not alone or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
             self._faults[item.order] = (
                 f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}"

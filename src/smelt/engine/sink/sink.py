@@ -6,10 +6,8 @@ Shards are laid out from the plan, blocks land at their offsets, a journal notes
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from threading import Lock
@@ -17,12 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
+from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.files.hashing.blake3 import TreeHash
 from smelt.files.positioned import BINARY, FilePlace, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors import encode_header
-from smelt.formats.source import TensorInfo
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
@@ -30,9 +27,8 @@ if TYPE_CHECKING:
 
     from smelt.formats.source import TensorInfo
 
-__all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "Sink", "index_file", "lay_out"]
+__all__ = ["FolderSink", "MemorySink", "Sink"]
 
-INDEX_NAME = "model.safetensors.index.json"
 _AHEAD = 1 << 28
 """Bytes of a file for which there is room before they are written, at least, and at most twice as many: a run that is
 killed leaves no more."""
@@ -40,50 +36,6 @@ _RUN = 1 << 23
 """Bytes of one shard that are merged before those of the next."""
 _AT_ONCE = 8
 """Shards that are written at once."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One weights file of the output."""
-
-    name: str
-    tensors: Mapping[str, TensorInfo]
-
-    def header(self, metadata: Mapping[str, str]) -> tuple[bytes, dict[str, int]]:
-        return encode_header(self.tensors, metadata)
-
-
-class _Placed(Protocol):
-    """A tensor that has a place in a file."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def info(self) -> TensorInfo: ...
-
-
-def lay_out(items: Sequence[_Placed], shard_size: int) -> list[Shard]:
-    """Tensors in their order, a new shard where the next would make the last too large."""
-    groups: list[dict[str, TensorInfo]] = [{}]
-    size = 0
-    for item in items:
-        if groups[-1] and size + item.info.nbytes > shard_size:
-            groups.append({})
-            size = 0
-        groups[-1][item.key] = item.info
-        size += item.info.nbytes
-    if len(groups) == 1:
-        return [Shard("model.safetensors", groups[0])]
-    total = len(groups)
-    return [Shard(f"model-{n:05d}-of-{total:05d}.safetensors", group) for n, group in enumerate(groups, 1)]
-
-
-def index_file(shards: Sequence[Shard]) -> bytes:
-    """The index that sharded Hugging Face folders carry."""
-    weight_map = {name: shard.name for shard in shards for name in shard.tensors}
-    total = sum(info.nbytes for shard in shards for info in shard.tensors.values())
-    return json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2).encode() + b"\n"
 
 
 class Sink(Protocol):
@@ -120,11 +72,13 @@ class MemorySink(Sink):
     """A state dict, filled block by block."""
 
     def __init__(self, plan: Plan, new: Callable[[TensorInfo], torch.Tensor] | None = None):
-        self.state: dict[str, torch.Tensor] = {item.key: (new or _empty_tensor)(item.info) for item in plan.items}
+        self.state: dict[str, torch.Tensor] = {one.key: (new or _empty_tensor)(one.info) for one in plan.stored_tensors}
+        self._places = plan.places
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         given = dtypes.tensor_of(values, item.info.dtype)
-        self.state[item.key].view(-1)[start : start + given.numel()].copy_(given)
+        stored, first = self._places[item.key]
+        self.state[stored].view(-1)[first + start : first + start + given.numel()].copy_(given)
 
     def done(self, item: Item) -> None:
         """Nothing to do: memory needs no journal."""
@@ -146,13 +100,16 @@ class FolderSink(Sink):
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
         """`metadata` is as long as what `complete` will be given."""
         self._folder = folder
-        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
+        self._shards = lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size))
         self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
+        home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
+        self._home = {key: home[stored] for key, (stored, _) in plan.places.items()}
+        for item in plan.items:
+            self._writers[self._home[item.key]].expect(item, *plan.places[item.key])
         if folder.finished and not all(writer.intact for writer in self._writers):
             folder.restart()
         for writer in self._writers:
             writer.prepare(folder.finished)
-        self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         writer = self._writers[self._home[item.key]]
@@ -221,9 +178,9 @@ class _ShardWriter:
         self.path, self._shard = path, shard
         head, self._offsets = shard.header(metadata)
         self._head_size = len(head)
-        self._sizes = {key: info.nbytes for key, info in shard.tensors.items()}
-        self.size = self._head_size + sum(self._sizes.values())
-        self._left = set(self._sizes)
+        self.size = self._head_size + sum(info.nbytes for info in shard.tensors.values())
+        self._starts: dict[str, int] = {}
+        self._left: set[str] = set()
         self._lock = Lock()
         self._descriptor: int | None = None
         self._reserved = 0
@@ -233,6 +190,11 @@ class _ShardWriter:
     @property
     def intact(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size == self.size
+
+    def expect(self, item: Item, stored: str, first: int) -> None:
+        """A merged tensor that this file holds: all of a stored one, or of its elements those from `first` on."""
+        self._starts[item.key] = self._offsets[stored] + first * dtypes.item_size(item.info.dtype)
+        self._left.add(item.key)
 
     def prepare(self, finished: Collection[str]) -> None:
         """Make the file, without room for what is to come. Those tensors are there that an earlier run has finished."""
@@ -244,8 +206,8 @@ class _ShardWriter:
             os.close(descriptor)
 
     def start(self, key: str) -> int:
-        """Where a tensor begins in the file."""
-        return self._offsets[key]
+        """Where a merged tensor begins in the file."""
+        return self._starts[key]
 
     def place(self, position: int) -> FilePlace:
         return FilePlace(self._open(position), position, self._tree.address or 0, ctypes.addressof(self._busy))

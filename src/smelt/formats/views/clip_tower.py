@@ -25,6 +25,7 @@ class ClipTower:
 
     model_types = tuple(_PREFIX)
     prefixes = ()
+    suffixes = ()
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

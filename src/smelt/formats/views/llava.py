@@ -37,6 +37,7 @@ class LlavaNames:
     model_type = "llava"
     model_types = (model_type,)
     prefixes = (TOWER,)
+    suffixes = ()
     frozen = TOWER
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

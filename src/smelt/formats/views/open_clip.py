@@ -55,6 +55,7 @@ class OpenClip:
 
     model_types = ()
     prefixes = ("visual.", "module.")
+    suffixes = ()
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

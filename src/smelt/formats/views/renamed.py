@@ -36,6 +36,7 @@ class RenamedSource(Source):
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
         self.codes = {name: self._codes(piece) for name, piece in pieces.items() if piece.stored in inner.codes}
+        self.stored_as = inner.stored_as
         self._lock = threading.Lock()
         self._whole: dict[str, Tensor] = {}
 

@@ -32,7 +32,11 @@ class NameView(Protocol):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """And about models with a tensor whose name begins with one of these."""
+        """And about models with a tensor whose name begins with one of these,"""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Or ends with one of these."""
 
     @property
     def frozen(self) -> str | None:
@@ -47,7 +51,7 @@ class NameView(Protocol):
 
 views: Registry[NameView] = Registry(
     "smelt.formats",
-    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava")},
+    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava", "experts")},
     home=lambda view: type(view).__module__,
 )
 """Every registered view by name."""
@@ -77,7 +81,10 @@ def frozen_keys(source: Source) -> list[str]:
 def _fits(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
     """Whether a view recognises a model; it is asked only where type or names make it possible."""
     kind = (config or {}).get("model_type")
-    possible = kind in view.model_types or any(name.startswith(view.prefixes) for name in names)
+    suffixes = getattr(view, "suffixes", ())  # a plug-in's view need not have them
+    possible = kind in view.model_types or any(
+        name.startswith(view.prefixes) or (suffixes and name.endswith(suffixes)) for name in names
+    )
     return possible and view.recognises(config, names)
 
 
@@ -102,7 +109,7 @@ class HiddenTensorSource(Source):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
-        self.tied = {**inner.tied, hidden: twin}
+        self.tied, self.stored_as = {**inner.tied, hidden: twin}, inner.stored_as
         self.codes = {key: codes for key, codes in inner.codes.items() if key != hidden}
 
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.formats import dtype as dtypes
+from smelt.formats.views.experts import in_module_layout
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +50,7 @@ def load_weights(
     """
     from torch import nn
 
+    given = _in_layout_of(module, given)
     groups = _groups(module)
     places = _places(groups, module, given, common_name)
     total, some = hashlib.sha256(), {part: hashlib.sha256() for part in parts}
@@ -68,6 +70,16 @@ def load_weights(
             else:
                 slots._buffers[leaf] = tensor.to(device)
     return WeightHashes(total.hexdigest(), {part: own.hexdigest() for part, own in some.items()})
+
+
+def _in_layout_of(module: nn.Module, given: ModelInput) -> ModelInput:
+    """The model with its experts as the module holds them: a layer's in one tensor, or one by one."""
+    if given.source is None:
+        return given
+    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    config = getattr(module, "config", None)
+    words = config.to_dict() if hasattr(config, "to_dict") else given.config  # type: ignore[union-attr]
+    return replace(given, source=in_module_layout(given.source, wanted, words))
 
 
 def _groups(module: nn.Module) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,7 @@
-"""Patterns of tensor names, as `include`, `skip` and filters write them."""
+"""Patterns of tensor names, as `include`, `skip`, parts and filters write them.
+
+`vision`, `projector` and `language` alone are the named parts of a model that sees and reads.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from smelt.caller import word
+from smelt.formats.architecture.parts import PARTS, part_of
 
 __all__ = ["chosen", "matches", "skip_remedy"]
 
@@ -19,7 +23,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
+    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set; or the name of a part."""
+    if pattern in PARTS:
+        return part_of(name) == pattern
     return _compiled(pattern).match(name) is not None
 
 

@@ -24,6 +24,7 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.files.identity import file_hashes
 from smelt.formats import dtype as dtypes
+from smelt.formats.architecture.parts import PARTS, parts_in
 from smelt.formats.folder_files import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
@@ -117,12 +118,21 @@ def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]], reference: str
 
 def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     names = {name for source in pool.all.values() for name in source.tensors}
+    if (words := _part_words(recipe)) and (lacking := words - parts_in(names).keys()):
+        there = ", ".join(parts_in(names)) or "none: they do not both see and read"
+        return [f"the models have no part named {sorted(lacking)[0]!r}; their parts are {there}"]
     return [
         f"{what}: {pattern!r} matches no tensor (names look like {sorted(names)[0]!r})"
         for what, patterns in (("include", recipe.include), ("skip", recipe.skip))
         for pattern in patterns
         if not any(matches(pattern, name) for name in names)
     ]
+
+
+def _part_words(recipe: Recipe) -> set[str]:
+    """The named parts that a recipe speaks of where it takes patterns."""
+    patterns = [*recipe.include, *recipe.skip, *(key for part in recipe.parts for key in part.keys)]
+    return {pattern for pattern in patterns if pattern in PARTS}
 
 
 def quantised_faults(pool: ModelPool) -> list[str]:

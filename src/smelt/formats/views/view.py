@@ -47,7 +47,16 @@ class NameView(Protocol):
 
 views: Registry[NameView] = Registry(
     "smelt.formats",
-    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava")},
+    own=lambda: {
+        name: f"smelt.formats.views.{module}"
+        for module, names in {
+            "open_clip": ("open_clip",),
+            "clip_tower": ("clip_tower",),
+            "llava": ("llava",),
+            "multimodal": ("tower", "qwen_vl", "mllama"),
+        }.items()
+        for name in names
+    },
     home=lambda view: type(view).__module__,
 )
 """Every registered view by name."""

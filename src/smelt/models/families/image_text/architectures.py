@@ -13,7 +13,7 @@ from smelt.models.families.image_text.llava import LLAVA
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from smelt.formats.views.llava import LlavaNames
+    from smelt.formats.views.multimodal import MultimodalNames
 
 __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
@@ -32,7 +32,7 @@ class Architecture(Protocol):
         """Patterns of the tensors that are merged."""
 
     @property
-    def names(self) -> LlavaNames:
+    def names(self) -> MultimodalNames:
         """How its tensors are called in files and in memory."""
 
     def seen(self, config: Mapping[str, Any]) -> list[Any]:

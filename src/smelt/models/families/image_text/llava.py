@@ -25,7 +25,7 @@ _SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "tran
 class Llava:
     """What is particular about LLaVA. Another class of models is another file like this one."""
 
-    model_type = LLAVA_NAMES.model_type
+    (model_type,) = LLAVA_NAMES.model_types
     tower = TOWER
     merged = (f"{PROJECTOR}*", f"{LANGUAGE}*", "lm_head.*")
     names = LLAVA_NAMES

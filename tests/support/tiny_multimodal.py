@@ -28,6 +28,7 @@ TEXT = {
     "pad_token_id": 0,
     "bos_token_id": 1,
     "eos_token_id": 2,
+    "rms_norm_eps": 1e-6,
 }
 _TOWER = {
     "hidden_size": 16,
@@ -59,7 +60,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "image_grid_pinpoints": [[16, 32], [32, 16]],
     },
     "qwen2_vl": {
-        "text_config": {**TEXT, "model_type": "qwen2_vl_text", **_rope([1, 1, 2])},
+        "text_config": {**TEXT, "model_type": "qwen2_vl_text", "max_window_layers": 28, **_rope([1, 1, 2])},
         "vision_config": {**_QWEN_TOWER, "embed_dim": 16, "hidden_size": 16, "mlp_ratio": 2},
         **_QWEN,
     },

@@ -288,7 +288,7 @@ def _compact(content: Any) -> str:
 @gc_paused()
 def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     """Check, align and plan; raises with every fault that headers and configs show."""
-    config_from = recipe.config or pool.reference_name
+    config_from = recipe.config or pool.host or pool.reference_name
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
     faults, over = base_faults(recipe, pool)

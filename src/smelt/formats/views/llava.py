@@ -7,7 +7,8 @@ library loads both. Its vision tower is frozen in training and the same in all f
 
 from __future__ import annotations
 
-from smelt.formats.views.multimodal import TOWER_NAMES, MultimodalNames
+from smelt.formats.views.multimodal import TOWER_NAMES
+from smelt.formats.views.older_names import OlderNames
 from smelt.formats.views.view import views
 
 __all__ = ["LANGUAGE", "LLAVA_NAMES", "PROJECTOR", "TOWER"]
@@ -16,7 +17,7 @@ TOWER = "model.vision_tower."
 PROJECTOR = "model.multi_modal_projector."
 LANGUAGE = "model.language_model."
 
-LLAVA_NAMES = MultimodalNames(
-    ("llava",), (TOWER, PROJECTOR, LANGUAGE), TOWER_NAMES, inner=f"{TOWER}vision_model.", frozen=TOWER
+LLAVA_NAMES = OlderNames(
+    ("llava",), TOWER_NAMES, (TOWER, PROJECTOR, LANGUAGE), inner=f"{TOWER}vision_model.", frozen=TOWER
 )
 views["llava"] = LLAVA_NAMES

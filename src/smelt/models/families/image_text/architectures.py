@@ -13,7 +13,7 @@ from smelt.models.families.image_text.llava import LLAVA
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from smelt.formats.views.multimodal import MultimodalNames
+    from smelt.formats.views.older_names import OlderNames
 
 __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
@@ -32,7 +32,7 @@ class Architecture(Protocol):
         """Patterns of the tensors that are merged."""
 
     @property
-    def names(self) -> MultimodalNames:
+    def names(self) -> OlderNames:
         """How its tensors are called in files and in memory."""
 
     def seen(self, config: Mapping[str, Any]) -> list[Any]:

@@ -19,6 +19,7 @@ __all__ = [
     "FileFacts",
     "ModelFacts",
     "PackFacts",
+    "PartFacts",
     "Provenance",
     "QuantisedFacts",
     "TensorFacts",
@@ -58,6 +59,14 @@ class DtypeFacts:
     tensors: int
     parameters: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """All tensors of a named part: `vision`, `projector` or `language`."""
+
+    tensors: int
+    parameters: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,8 @@ class ModelFacts(Shown):
     files: tuple[FileFacts, ...]
     sizes: Mapping[str, Mapping[str, int]]
     """What the config says, in transformers' words; by part, where it has parts (`text`, `vision`)."""
+    parts: Mapping[str, PartFacts]
+    """Of a model that sees and reads: what `vision`, `projector` and `language` mean in a recipe."""
     vocabulary: int | None
     tokenizer: str | None
     chat_template: bool
@@ -177,6 +188,8 @@ class ModelFacts(Shown):
         for part, sizes in self.sizes.items():
             told = ", ".join(text.format(sizes[key]) for key, text in _SIZES.items() if key in sizes)
             yield f"size of {part}" if part else "size", told
+        told = (f"{part}: {one.parameters:,} in {one.tensors:,} tensors" for part, one in self.parts.items())
+        yield from _under("parts", told)
         if self.adapter is not None:
             yield from _adapter(self.adapter)
         if self.pack is not None:

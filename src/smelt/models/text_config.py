@@ -107,7 +107,7 @@ def _without_axes(config: dict[str, Any], word: str) -> None:
     for key in ("type", "rope_type"):
         if kept.get(key) == "mrope":
             kept[key] = "default"
-    if set(kept) <= {"type", "rope_type"} and set(kept.values()) <= {"default"}:
+    if set(kept) <= {"type", "rope_type"} and all(value == "default" for value in kept.values()):
         config.pop(word)
     else:
         config[word] = kept

@@ -128,7 +128,7 @@ def _tied_head(source: Source) -> list[tuple[str, str, str]]:
     config = read_config(source.folder) or {}
     inner = config.get("text_config")
     tie = config.get("tie_word_embeddings", inner.get("tie_word_embeddings") if isinstance(inner, dict) else None)
-    usual = config.get("model_type") in _TIED_UNLESS_SAID
+    usual = str(config.get("model_type")) in _TIED_UNLESS_SAID
     head = next((key for key in _HEADS if key in source.tensors), None)
     embedding = next((key for key in source.tensors if key.endswith(_EMBEDDINGS)), None)
     if not (tie or (tie is None and usual)) or head is None or embedding is None:

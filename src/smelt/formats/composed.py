@@ -36,7 +36,7 @@ class Part:
 class ComposedSource(Source):
     """The tensors of several parts; where two have one, the later part's counts. Closing it closes all of them."""
 
-    def __init__(self, label: str, parts: Sequence[Part], folder: Path, rows: Mapping[str, int], note: str):
+    def __init__(self, label: str, parts: Sequence[Part], folder: Path | None, rows: Mapping[str, int], note: str):
         """`rows` says how many rows a tensor gets that is stored with fewer."""
         self.label, self.folder, self.notes = label, folder, (note,)
         self._parts = [part.source for part in parts]

@@ -22,7 +22,7 @@ __all__ = ["folder_of"]
 
 def folder_of(tables: Mapping[str, Any], copied: Mapping[str, bytes]) -> Path:
     """The folder with these tables as JSON and these files."""
-    content = {name: json.dumps(table, indent=1).encode() + b"\n" for name, table in tables.items()} | copied
+    content = {name: json.dumps(table, indent=1).encode() + b"\n" for name, table in tables.items()} | dict(copied)
     parts = [name.encode() + b"\0" + content[name] for name in sorted(content)]
     key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:32]
     folder = cached_path("small_files", key)

@@ -188,8 +188,7 @@ class ModelFacts(Shown):
         for part, sizes in self.sizes.items():
             told = ", ".join(text.format(sizes[key]) for key, text in _SIZES.items() if key in sizes)
             yield f"size of {part}" if part else "size", told
-        told = (f"{part}: {one.parameters:,} in {one.tensors:,} tensors" for part, one in self.parts.items())
-        yield from _under("parts", told)
+        yield from _under("parts", (f"{name}: {_numbers(one)}" for name, one in self.parts.items()))
         if self.adapter is not None:
             yield from _adapter(self.adapter)
         if self.pack is not None:
@@ -232,7 +231,11 @@ def _under(word: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _counted(found: DtypeFacts) -> str:
-    return f"{found.parameters:,} in {found.tensors:,} tensors, {found.bytes / 1e6:,.1f} MB"
+    return f"{_numbers(found)}, {found.bytes / 1e6:,.1f} MB"
+
+
+def _numbers(found: DtypeFacts | PartFacts) -> str:
+    return f"{found.parameters:,} in {found.tensors:,} tensors"
 
 
 def _adapter(found: AdapterFacts) -> Iterator[tuple[str, str]]:

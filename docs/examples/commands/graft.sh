@@ -5,4 +5,4 @@ smelt inspect seer
 smelt merge graft.yaml -o seer-reads
 
 # the language model alone, as a folder of its own
-smelt merge -m average --model 'seer-reads#language' -o reader-again
+smelt unpack 'seer-reads#language' -o reader-again

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.parts import part_of, parts_in
 from smelt.formats.quantised import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
 from smelt.inspection.headers import StoredModel, read_model, read_source
 from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, PartFacts, QuantisedFacts
 from smelt.inspection.open_model import in_memory
+from smelt.recipe.model_parts import part_of, parts_in
 
 __all__ = ["inspect"]
 

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.parts import HEAD
 from smelt.formats.composed import ComposedSource, Part
 from smelt.formats.folder_files import read_config, small_files
 from smelt.formats.small_files_made import folder_of
@@ -24,6 +23,7 @@ from smelt.formats.source import Source
 from smelt.formats.views.view import without_tied_copy
 from smelt.models.language_part import TEXT_PREFIX, language_prefix, words_of
 from smelt.models.text_config import text_config
+from smelt.recipe.model_parts import HEAD
 
 __all__ = ["Place", "grafted"]
 

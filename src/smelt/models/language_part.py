@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from smelt.errors import RecipeError
 from smelt.files.reading import read_bytes
-from smelt.formats.architecture.parts import HEAD, LANGUAGE_PREFIXES
 from smelt.formats.folder_files import read_config, small_files
 from smelt.formats.small_files_made import folder_of
 from smelt.formats.source import Source
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.models.parts import parts
 from smelt.models.text_config import text_config
+from smelt.recipe.model_parts import HEAD, LANGUAGE_PREFIXES
 
 __all__ = ["TEXT_PREFIX", "language_of", "language_prefix", "words_of"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from smelt.caller import word
-from smelt.formats.architecture.parts import PARTS, part_of
+from smelt.recipe.model_parts import PARTS, part_of
 
 __all__ = ["chosen", "matches", "skip_remedy"]
 

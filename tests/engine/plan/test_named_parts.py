@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 import smelt
 from smelt.errors import IncompatibleModels
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.parts import parts_in
+from smelt.recipe.model_parts import parts_in
 from tiny_multimodal import CONFIGS, multimodal
 
 

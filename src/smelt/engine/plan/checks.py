@@ -24,7 +24,6 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.files.identity import file_hashes
 from smelt.formats import dtype as dtypes
-from smelt.formats.architecture.parts import PARTS, parts_in
 from smelt.formats.folder_files import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
@@ -32,6 +31,7 @@ from smelt.formats.quantised import codes_and_scales
 from smelt.formats.source import Source
 from smelt.formats.views.view import frozen_keys, frozen_prefix
 from smelt.methods import stages
+from smelt.recipe.model_parts import PARTS, parts_in
 from smelt.recipe.patterns import matches, skip_remedy
 from smelt.recipe.schema import Recipe
 

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.files.reading import natural
-from smelt.formats.architecture.parts import LANGUAGE_PREFIXES
 from smelt.formats.architecture.stored_layouts import (
     DBRX,
     EXPERTS,
@@ -32,6 +31,7 @@ from smelt.formats.architecture.stored_layouts import (
     ROUTERS,
     TRANSPOSED,
 )
+from smelt.recipe.model_parts import LANGUAGE_PREFIXES
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source

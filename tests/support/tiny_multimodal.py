@@ -160,7 +160,10 @@ def multimodal(kind: str, seed: int = 0, **words: Any) -> Any:
 
     config = transformers.CONFIG_MAPPING[kind].from_dict(copy.deepcopy({**CONFIGS[kind], **words}))
     torch.manual_seed(seed)
-    return transformers.AutoModelForImageTextToText.from_config(config).eval()
+    model = transformers.AutoModelForImageTextToText.from_config(config).eval()
+    if kind == "gemma3":  # which begins with a projector of zeros
+        torch.nn.init.normal_(model.model.multi_modal_projector.mm_input_projection_weight)
+    return model
 
 
 def save_as_transformers_4(model: Any, folder: Path) -> Path:

@@ -25,7 +25,7 @@ from smelt.methods import stages
 from smelt.methods.explanation import example_recipe
 from smelt.prepare.prepare import stages_with_data
 from smelt.testing import pico, save
-from smelt.testing.pico_llava import save_llava
+from smelt.testing.pico_llava import llava_config, llava_tokenizer, save_llava
 from tiny_experts import made, saved
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -130,6 +130,17 @@ def write_seeing_models(room: Path) -> None:
     """What docs/how-to/multimodal.md and docs/how-to/select.md name: a base and three fine-tunes that see and read."""
     for name, change in (("", 0.0), ("-animals", 0.1), ("-numbers", 0.2), ("-flags", 0.3)):
         save_llava(room / f"seer{name}", change=change)
+    write_reader(room / "reader")
+
+
+def write_reader(folder: Path) -> None:
+    """What docs/how-to/graft.md names: a model of texts with the tokenizer and the sizes of a seer's language model."""
+    from transformers import LlamaForCausalLM
+
+    torch.manual_seed(1)
+    words = llava_tokenizer()
+    LlamaForCausalLM(llava_config(len(words)).text_config).save_pretrained(folder)
+    words.save_pretrained(folder)
 
 
 def write_mixtures_of_experts(room: Path) -> None:

@@ -33,12 +33,12 @@ NAMES = {
     "captions": f"{'2' * 64}.txt",
     "embeddings": f"{'3' * 32}.sqlite",
     "open_clip": "8" * 32,
-    "llava": "9" * 32,
+    "small_files": "9" * 32,
     "wordnet": "4" * 16,
     "completion": f"methods-{'6' * 16}.json",
     "slurm": "77_0_result.pkl",
 }
-FOLDERS = {"zoo", "statistics", "learned", "mix", "open_clip", "llava", "wordnet"}
+FOLDERS = {"zoo", "statistics", "learned", "mix", "open_clip", "small_files", "wordnet"}
 
 
 def put(kind, name=None, *, size=100, days=0.0):

@@ -317,3 +317,20 @@ def test_nothing_heavy_is_loaded_and_it_takes_no_longer_than_a_few_empty_command
     tries = [(used("--version")[0], *used("inspect", model)) for _ in range(3)]
     assert [loaded for _, _, loaded in tries] == [[], [], []]
     assert min(ours for _, ours, _ in tries) < 3 * min(empty for empty, _, _ in tries)
+
+
+def test_the_parts_of_a_model_that_sees_and_reads_are_named_with_their_numbers(tmp_path):
+    from tiny_multimodal import multimodal, save_as_transformers_4
+
+    model = multimodal("qwen2_vl")
+    found = smelt.inspect(save_as_transformers_4(model, tmp_path / "model"))
+    named = dict(model.named_parameters())
+    merger = [one.numel() for name, one in named.items() if name.startswith("model.visual.merger.")]
+    assert (found.parts["projector"].tensors, found.parts["projector"].parameters) == (len(merger), sum(merger))
+    assert (
+        sum(one.parameters for one in found.parts.values()) == found.parameters == sum(map(torch.numel, named.values()))
+    )
+    assert any("vision: " in value for _, value in found._facts())
+    language = smelt.inspect(f"{tmp_path / 'model'}#language")
+    assert (language.format, language.family, language.parts) == ("a part (language) of a model", "qwen2", {})
+    assert language.parameters == found.parts["language"].parameters

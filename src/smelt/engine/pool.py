@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError, SmeltError, listed
+from smelt.errors import IncompatibleModels, RecipeError, SmeltError, listed, unknown
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
@@ -42,6 +42,8 @@ class ModelPool:
     models: Mapping[str, Source]
     statistics: Mapping[str, Source] = field(default_factory=dict)
     """What is known about the models, by their names."""
+    host: str | None = None
+    """The model that others of the pool are grafted onto. The output has its config and processor."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", MappingProxyType(dict(self.models)))
@@ -64,7 +66,8 @@ class ModelPool:
         """
         pool, folder = read_pool(models, base=base)
         sources = _open_all(pool, relative_to or folder, allow_pickle, shapes)
-        return cls(sources.get(BASE), {name: sources[name] for name in pool.models})
+        host = _graft(pool, sources) if pool.graft else None
+        return cls(sources.get(BASE), {name: sources[name] for name in pool.models}, host=host)
 
     @property
     def reference(self) -> Source:
@@ -191,6 +194,31 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool, shapes: 
     from smelt.formats.lora.shared_base import share_bases
 
     return share_bases(sources)
+
+
+def _graft(pool: Pool, sources: dict[str, Source]) -> str:
+    """Put the grafted models onto the first that is none; all faults at once. Its name comes back."""
+    from smelt.models.graft import grafted
+
+    faults: list[str] = []
+    try:
+        if strangers := [name for name in pool.graft if name not in sources]:
+            raise RecipeError(f"graft: {unknown('model', strangers[0], sources)}")
+        host = next((name for name in sources if name not in pool.graft), None)
+        if host is None:
+            raise RecipeError("graft: all models are grafted, and none is left that sees and reads to graft them onto")
+        for name, place in pool.graft.items():
+            try:
+                sources[name] = grafted(sources[host], sources[name], place, name)
+            except IncompatibleModels as error:
+                faults += error.faults
+        if faults:
+            raise IncompatibleModels(faults)
+    except BaseException:
+        for source in sources.values():
+            source.close()
+        raise
+    return host
 
 
 def _repeated(sources: Mapping[str, Source]) -> Iterator[str]:

@@ -41,7 +41,7 @@ CACHE_KINDS = {
     "hashes": CacheKind("SHA-256 of inputs", r"(hashes\.json)", in_folder=False),
     "towers": CacheKind("hashes of towers", rf"({_KEY64}\.json)"),
     "zoo": CacheKind("unpacked models", r"([\w.-]+-[0-9a-f]{12})"),
-    "llava": CacheKind("LLaVA's small files", rf"({_KEY32})"),
+    "small_files": CacheKind("configs, tokenizers", rf"({_KEY32})"),
     "statistics": CacheKind("Fisher, Gram", rf"({_KEY32})"),
     "learned": CacheKind("learned merges", rf"({_KEY64})(?:\.partial|\.lock)?"),
     "mix": CacheKind("mixtures", rf"({_KEY64})"),

@@ -20,7 +20,8 @@ from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
-from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
+from smelt.models.parts import split_part
+from smelt.models.references import adapter_base, find_ref, local_path, open_ref, split_adapter
 
 __all__ = ["StoredModel", "read_model", "read_source"]
 
@@ -63,6 +64,9 @@ class StoredModel:
 
 def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
     """The model that a reference means. `over` are the packs and adapters whose base it is."""
+    if local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
+        with closing(open_ref(ref, relative_to=relative_to)) as part:
+            return read_source(part, f"a part ({cut[1]}) of a model")
     if local_path(ref, relative_to) is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
         found = find_ref(adapter, relative_to)

@@ -12,8 +12,9 @@ from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
 from smelt.inspection.headers import StoredModel, read_model, read_source
 from smelt.inspection.mixture_facts import mixture_of
-from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, QuantisedFacts
+from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, PartFacts, QuantisedFacts
 from smelt.inspection.open_model import in_memory
+from smelt.recipe.model_parts import part_of, parts_in
 
 __all__ = ["inspect"]
 
@@ -39,6 +40,7 @@ def inspect(model: str | Path | Any) -> ModelFacts:
         dtypes=_dtypes(stored),
         files=tuple(FileFacts(path.name, path.stat().st_size) for path in stored.files),
         sizes=small_files.sizes_of(stored.config) or _depth(stored),
+        parts=_parts(stored),
         vocabulary=vocabulary,
         tokenizer=stored.tokenizer or small_files.tokenizer_of(stored.folder),
         chat_template=stored.chat_template or _has_template(stored.folder),
@@ -73,6 +75,16 @@ def _dtypes(stored: StoredModel) -> dict[str, DtypeFacts]:
         had = found.get(one.dtype, DtypeFacts(0, 0, 0))
         found[one.dtype] = DtypeFacts(had.tensors + 1, had.parameters + one.parameters, had.bytes + one.bytes)
     return dict(sorted(found.items(), key=lambda entry: -entry[1].parameters))
+
+
+def _parts(stored: StoredModel) -> dict[str, PartFacts]:
+    """The named parts of a model that sees and reads; none of another."""
+    found = parts_in(one.name for one in stored.tensors)
+    counts = dict.fromkeys(found, 0)
+    for one in stored.tensors:
+        if (part := part_of(one.name)) in counts:
+            counts[part] += one.parameters
+    return {part: PartFacts(found[part], counts[part]) for part in found}
 
 
 def _depth(stored: StoredModel) -> dict[str, dict[str, int]]:

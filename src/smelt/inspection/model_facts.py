@@ -20,6 +20,7 @@ __all__ = [
     "FileFacts",
     "ModelFacts",
     "PackFacts",
+    "PartFacts",
     "Provenance",
     "QuantisedFacts",
     "TensorFacts",
@@ -59,6 +60,14 @@ class DtypeFacts:
     tensors: int
     parameters: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """All tensors of a named part: `vision`, `projector` or `language`."""
+
+    tensors: int
+    parameters: int
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,8 @@ class ModelFacts(Shown):
     files: tuple[FileFacts, ...]
     sizes: Mapping[str, Mapping[str, int]]
     """What the config says, in transformers' words; by part, where it has parts (`text`, `vision`)."""
+    parts: Mapping[str, PartFacts]
+    """Of a model that sees and reads: what `vision`, `projector` and `language` mean in a recipe."""
     vocabulary: int | None
     tokenizer: str | None
     chat_template: bool
@@ -180,6 +191,7 @@ class ModelFacts(Shown):
         for part, sizes in self.sizes.items():
             told = ", ".join(text.format(sizes[key]) for key, text in _SIZES.items() if key in sizes)
             yield f"size of {part}" if part else "size", told
+        yield from _under("parts", (f"{name}: {_numbers(one)}" for name, one in self.parts.items()))
         if self.adapter is not None:
             yield from _adapter(self.adapter)
         if self.pack is not None:
@@ -224,7 +236,11 @@ def _under(word: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _counted(found: DtypeFacts) -> str:
-    return f"{found.parameters:,} in {found.tensors:,} tensors, {found.bytes / 1e6:,.1f} MB"
+    return f"{_numbers(found)}, {found.bytes / 1e6:,.1f} MB"
+
+
+def _numbers(found: DtypeFacts | PartFacts) -> str:
+    return f"{found.parameters:,} in {found.tensors:,} tensors"
 
 
 def _adapter(found: AdapterFacts) -> Iterator[tuple[str, str]]:

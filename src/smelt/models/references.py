@@ -8,6 +8,7 @@ hub:name                                     a model of your own hub (`smelt hub
 shape:name                                   the shapes of a public model, without its weights: to plan with
 REF+REF                                      the second, a LoRA adapter, over the first; or the projector of LLaVA's
                                              first stage of training, over its language model
+REF#PART                                     one part of a model as a model: VLM#language (parts.py)
 
 The word before a colon is a scheme: a function from the rest to a path or a Source, registered by `reference_scheme`.
 A plug-in adds one by an entry point of the group `smelt.references` that names its module; `hub:` comes that way.
@@ -24,6 +25,7 @@ from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
 from smelt.formats.open import OpenBase, OpenOptions, is_adapter, open_path
 from smelt.formats.source import Source
+from smelt.models.parts import open_part, split_part
 from smelt.registry import Registry
 
 __all__ = [
@@ -88,6 +90,8 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     With `shapes`, a public model that is not on this machine is not fetched but given by its shapes, where they are
     known or the hub has them in headers: enough to plan with.
     """
+    if shapes and local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
+        return open_part(open_ref(cut[0], relative_to=relative_to, allow_pickle=allow_pickle, shapes=True), cut[1])
     source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") else None
     return source or _open(ref, relative_to, allow_pickle)
 
@@ -95,6 +99,8 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Path, ...] = ()) -> Source:
     """`over` are the adapters whose base this is."""
     found: Path | Source | None = local_path(ref, relative_to)
+    if found is None and (cut := split_part(ref)) is not None:
+        return open_part(_open(cut[0], relative_to, allow_pickle, over), cut[1])
     if found is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
         return _adapt(
@@ -136,7 +142,7 @@ def base_of_adapter(ref: str, relative_to: Path | None = None) -> str | None:
     """The reference of the base that an adapter stands over, as the reference or the adapter names it; else None."""
     path = local_path(ref, relative_to)
     if path is None:
-        return split_adapter(ref, relative_to)[0] if "+" in ref else None
+        return split_adapter(ref, relative_to)[0] if "+" in ref and split_part(ref) is None else None
     return adapter_base(path, relative_to) if path.is_dir() and is_adapter(path) else None
 
 
@@ -145,6 +151,8 @@ def ref_seen_from(ref: str, folder: Path) -> str:
     path = local_path(ref)
     if path is not None:
         return os.path.relpath(path, folder)
+    if (cut := split_part(ref)) is not None:
+        return f"{ref_seen_from(cut[0], folder)}#{cut[1]}"
     if "+" in ref:
         return "+".join(ref_seen_from(part, folder) for part in split_adapter(ref, None))
     return ref
@@ -155,6 +163,8 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
     path = local_path(ref, relative_to)
     if path is not None:
         return str(path)
+    if (cut := split_part(ref)) is not None:
+        return f"{absolute_ref(cut[0], relative_to)}#{cut[1]}"
     if "+" in ref:
         return "+".join(absolute_ref(part, relative_to) for part in split_adapter(ref, relative_to))
     return ref
@@ -162,6 +172,9 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
 
 def open_without_download(ref: str, *, allow_pickle: bool = False) -> Source | None:
     """The Source that a reference means, by its shapes where it is not on this machine; None where nothing is known."""
+    if local_path(ref) is None and (cut := split_part(ref)) is not None:
+        whole = open_without_download(cut[0], allow_pickle=allow_pickle)
+        return open_part(whole, cut[1]) if whole is not None else None
     scheme, _, name = ref.partition(":")
     if scheme == "hf" and "+" not in name:
         from smelt.models.download import in_cache

@@ -37,6 +37,7 @@ def with_base_counted(recipe: Recipe) -> Recipe:
     if name is None or recipe.pool.base is None:
         return recipe
     (other,) = recipe.pool.models
-    pool = Pool(base=None, models={name: recipe.pool.base, **recipe.pool.models})
+    graft = {name if one == "base" else one: place for one, place in recipe.pool.graft.items()}
+    pool = Pool(base=None, models={name: recipe.pool.base, **recipe.pool.models}, graft=graft)
     note = f"{recipe.merge[0].name} merges two models: the base, {name}, counts as the first, {other} as the second"
     return recipe.model_copy(update={"pool": pool}).noting([*recipe.notes, note])

@@ -1,4 +1,8 @@
-"""Patterns of tensor names, as `include`, `skip` and filters write them; the name of a group of tensors is one too."""
+"""Patterns of tensor names, as `include`, `skip`, parts and filters write them; the name of a group is one too.
+
+`vision`, `projector` and `language` are the named parts of a model that sees and reads; `experts`, `shared_experts` and
+`routers` those of a mixture of experts.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,12 @@ from functools import lru_cache
 
 from smelt.caller import word
 from smelt.recipe.groups import GROUPS, group_of
+from smelt.recipe.model_parts import PARTS, part_of
 
 __all__ = ["chosen", "matches", "skip_remedy"]
+
+_NAMED = {**dict.fromkeys(PARTS, part_of), **dict.fromkeys(GROUPS, group_of)}
+"""Who tells the group of a tensor, by the name of the group."""
 
 
 @lru_cache(maxsize=4096)
@@ -20,8 +28,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set. Or a group: `routers`."""
-    if pattern in GROUPS and group_of(name) == pattern:
+    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set. Or a named group: `routers`."""
+    told = _NAMED.get(pattern)
+    if told is not None and told(name) == pattern:
         return True
     return _compiled(pattern).match(name) is not None
 

@@ -146,6 +146,8 @@ class Pool(Strict):
 
     base: str | None = None
     models: Annotated[dict[str, str], Field(min_length=1), BeforeValidator(_read_models)]
+    graft: dict[str, str | dict[str, str]] = {}
+    """Models of texts that stand in the language model of another, by name: `language`, or how their names begin."""
 
     @property
     def refs(self) -> dict[str, str]:

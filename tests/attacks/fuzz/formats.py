@@ -12,6 +12,7 @@ from fuzz import (
     formats_of_recipes,
     formats_of_records,
     formats_of_tasks,
+    formats_of_towers,
     formats_of_weights,
 )
 from fuzz.format import Format
@@ -28,6 +29,7 @@ _ALL = (
     formats_of_recipes,
     formats_of_records,
     formats_of_tasks,
+    formats_of_towers,
     formats_of_weights,
 )
 

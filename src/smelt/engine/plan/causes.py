@@ -73,7 +73,7 @@ def causes(pool: ModelPool) -> list[str]:
 
 
 def _only(found: Sequence[str], key: str) -> bool:
-    return len(found) == 1 and found[0].startswith(f"{key} ")
+    return len(found) == 1 and found[0].split()[0].rpartition(".")[2] == key
 
 
 def _alike(pool: ModelPool) -> bool:

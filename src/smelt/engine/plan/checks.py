@@ -32,6 +32,7 @@ from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import Source
 from smelt.formats.views.view import frozen_keys, frozen_prefix
 from smelt.methods import stages
+from smelt.recipe.model_parts import PARTS, parts_in
 from smelt.recipe.patterns import matches, skip_remedy
 from smelt.recipe.schema import Recipe
 
@@ -122,12 +123,21 @@ def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]], reference: str
 
 def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     names = {name for source in pool.all.values() for name in source.tensors}
+    if (words := _part_words(recipe)) and (lacking := words - parts_in(names).keys()):
+        there = ", ".join(parts_in(names)) or "none: they do not both see and read"
+        return [f"the models have no part named {sorted(lacking)[0]!r}; their parts are {there}"]
     return [
         f"{what}: {pattern!r} matches no tensor (names look like {sorted(names)[0]!r})"
         for what, patterns in (("include", recipe.include), ("skip", recipe.skip))
         for pattern in patterns
         if not any(matches(pattern, name) for name in names)
     ]
+
+
+def _part_words(recipe: Recipe) -> set[str]:
+    """The named parts that a recipe speaks of where it takes patterns."""
+    patterns = [*recipe.include, *recipe.skip, *(key for part in recipe.parts for key in part.keys)]
+    return {pattern for pattern in patterns if pattern in PARTS}
 
 
 def quantised_faults(pool: ModelPool) -> list[str]:

@@ -301,7 +301,7 @@ def make_ready(recipe: Recipe, pool: ModelPool, *, headers_only: bool = False) -
 
     Experts are matched last, since that reads the weights; with `headers_only` they are not, and a note says so.
     """
-    config_from = recipe.config or pool.reference_name
+    config_from = recipe.config or pool.host or pool.reference_name
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
     faults, over = base_faults(recipe, pool)

@@ -31,6 +31,7 @@ from smelt.formats.architecture.stored_layouts import (
     ROUTERS,
     TRANSPOSED,
 )
+from smelt.recipe.model_parts import LANGUAGE_PREFIXES
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source
@@ -47,11 +48,14 @@ _EMBEDDING = re.compile(
 )
 _VOCABULARY = re.compile(
     r"(^|\.)(embed_tokens|tok_embeddings|wte|word_embeddings|token_embedding|shared|embed_in|lm_head|embed_out"
-    r"|predictions\.decoder|predictions)\.(weight|bias)$|^output\.weight$"
+    r"|predictions\.decoder|predictions|backbone\.embeddings)\.(weight|bias)$|^output\.weight$"
 )
 _NOT_LINEAR = re.compile(
-    r"(embed|wte|wpe|(^|\.)shared\.|lm_head|embed_out|relative_attention_bias|(^|\.)output\.weight$)"
+    r"(embed|wte|wpe|(^|\.)shared\.|lm_head|embed_out|relative_attention_bias|(^|\.)output\.weight$"
+    r"|(^|\.)A_log$|resampler\.latents$)"
 )
+"""Tables, heads, and parameters of two axes that no vector is multiplied with: the decay rates of a state space, what a
+resampler asks with."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,11 @@ class Layout:
 
     @cached_property
     def main_stack(self) -> str | None:
-        """The stack that layer slices mean: the one with the most tensors."""
+        """The stack that layer slices mean: the one with the most tensors; no tower beside a language model."""
         counts: dict[str, int] = {}
+        reads = any(name.startswith(LANGUAGE_PREFIXES) for name in self.names)
         for name in self.names:
-            if (block := self.block(name)) is not None:
+            if (block := self.block(name)) is not None and (not reads or name.startswith(LANGUAGE_PREFIXES)):
                 counts[block[0]] = counts.get(block[0], 0) + 1
         return max(counts, key=lambda stack: (counts[stack], stack)) if counts else None
 

@@ -26,8 +26,9 @@ TRANSPOSED: Mapping[str, re.Pattern[str]] = {
 }
 """By the `model_type` of a config: the names of the layers that it stores as [in, out]."""
 
-NAMED_TRANSPOSED = re.compile(r"(^|\.)(text_projection|visual\.proj)$")
-"""Bare parameters that inputs are multiplied with from the left: the projections of OpenAI's and open_clip's models."""
+NAMED_TRANSPOSED = re.compile(r"(^|\.)(text_projection|visual\.proj|mm_input_projection_weight)$")
+"""Bare parameters that inputs are multiplied with from the left: the projections of OpenAI's and open_clip's models,
+and Gemma 3's."""
 
 EXPERTS = re.compile(
     r"(^|\.)(\w*experts|\w*moe)\.|(^|\.)(input_linear|output_linear|ffn_(gate|up|down|gate_up)_exps)\.(weight|bias)$"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import names_in
+from smelt.formats.composed import ComposedSource, Part
 from smelt.formats.folder_files import read_config
 from smelt.formats.llava.folder import translated_folder
 from smelt.formats.llava.layout import PROJECTOR_FILE, check_known, common_name, is_own_layout, tower_name
-from smelt.formats.llava.source import ComposedLlava, Part
 from smelt.formats.llava.words import vocabulary
 from smelt.formats.safetensors import complete_shards, open_folder
 from smelt.formats.source import Source
@@ -63,7 +63,7 @@ def open_projector(language: Source, path: Path, options: OpenOptions) -> Source
 
 def _composed(
     label: str, config: Mapping[str, Any], sources: list[Source], texts: Path, options: OpenOptions
-) -> ComposedLlava:
+) -> ComposedSource:
     own = {name for source in sources for stored in source.tensors if (name := common_name(stored)) is not None}
     tower = options.open_base(_tower_ref(str(config["mm_vision_tower"])), texts)
     assert tower.folder is not None
@@ -73,7 +73,7 @@ def _composed(
     else:
         tower.close()
     rows = vocabulary(int(config["vocab_size"]))
-    found = ComposedLlava(
+    found = ComposedSource(
         label, parts, translated_folder(config, texts, tower.folder), dict.fromkeys(_EMBEDDED, rows), _NOTE
     )
     strange = next((name for name in found.tensors if not name.startswith((*_PREFIXES, "lm_head."))), None)

@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["NameView", "frozen_keys", "frozen_prefix", "views", "with_common_names", "without_tied_copy"]
 
-_HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
-_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
+_HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight", "proj_out.weight")
+_SHARED = "shared.weight"
+_EMBEDDINGS = (
+    *("embed_tokens.weight", "wte.weight", "word_embeddings.weight", _SHARED, "embed_in.weight"),
+    "backbone.embeddings.weight",
+)
+_TIED_UNLESS_SAID = frozenset(
+    "bart blenderbot falcon_mamba gemma gemma2 gemma3 gemma3_text m2m_100 mamba marian mbart paligemma pegasus t5"
+    " whisper".split()
+)
+"""Types of models whose heads are tied where config.json is silent, as files of transformers 4 were."""
 
 
 class NameView(Protocol):
@@ -51,7 +60,18 @@ class NameView(Protocol):
 
 views: Registry[NameView] = Registry(
     "smelt.formats",
-    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava", "experts")},
+    own=lambda: {
+        name: f"smelt.formats.views.{module}"
+        for module, names in {
+            "open_clip": ("open_clip",),
+            "clip_tower": ("clip_tower",),
+            "llava": ("llava",),
+            "multimodal": ("tower", "qwen_vl", "mllama"),
+            "sequences": ("encoder_decoder", "mamba"),
+            "experts": ("experts",),
+        }.items()
+        for name in names
+    },
     home=lambda view: type(view).__module__,
 )
 """Every registered view by name."""
@@ -89,17 +109,39 @@ def _fits(view: NameView, config: Mapping[str, Any] | None, names: Collection[st
 
 
 def without_tied_copy(source: Source) -> tuple[Source, list[str]]:
-    """`source` without the stored copy of a tied head; a head that differs from its embedding stays, with a note."""
+    """`source` without stored copies of a tied table or head; what differs from its twin stays, with a note."""
+    notes: list[str] = []
+    for pairs_of in (_tied_tables, _tied_head):
+        for copy, twin, said in pairs_of(source):
+            if source.tensors[copy] != source.tensors[twin]:
+                continue
+            if equal_tensors(source, copy, twin):
+                source = HiddenTensorSource(source, copy, twin)
+            elif said:
+                notes.append(f"{said} {copy!r} to {twin!r}, but the file holds different numbers for them")
+    return source, notes
+
+
+def _tied_tables(source: Source) -> list[tuple[str, str, str]]:
+    """Copies of the one table of words that encoder and decoder share, its name, and who says that they do."""
+    shared = next((key for key in source.tensors if key.endswith(_SHARED)), None)
+    if shared is None or (head := shared.removesuffix(_SHARED)) not in ("", "model."):
+        return []
+    copies = (f"{head}{part}.embed_tokens.weight" for part in ("encoder", "decoder"))
+    return [(copy, shared, "models of this kind tie") for copy in copies if copy in source.tensors]
+
+
+def _tied_head(source: Source) -> list[tuple[str, str, str]]:
+    """The copy of a tied head, its embedding, and who says that they are tied; nobody where that is usual alone."""
     config = read_config(source.folder) or {}
     inner = config.get("text_config")
     tie = config.get("tie_word_embeddings", inner.get("tie_word_embeddings") if isinstance(inner, dict) else None)
+    usual = str(config.get("model_type")) in _TIED_UNLESS_SAID
     head = next((key for key in _HEADS if key in source.tensors), None)
     embedding = next((key for key in source.tensors if key.endswith(_EMBEDDINGS)), None)
-    if not tie or head is None or embedding is None or source.tensors[head] != source.tensors[embedding]:
-        return source, []
-    if not equal_tensors(source, head, embedding):
-        return source, [f"config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
-    return HiddenTensorSource(source, head, embedding), []
+    if not (tie or (tie is None and usual)) or head is None or embedding is None:
+        return []
+    return [(head, embedding, "config.json ties" if tie else "")]
 
 
 class HiddenTensorSource(Source):

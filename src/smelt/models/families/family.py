@@ -122,7 +122,8 @@ class Family:
 families: Registry[Family] = Registry(
     "smelt.families",
     own=lambda: {
-        name: f"smelt.models.families.{name}.family" for name in ("causal_lm", "clip", "image_text", "open_clip")
+        name: f"smelt.models.families.{name}.family"
+        for name in ("causal_lm", "seq2seq", "clip", "image_text", "open_clip")
     },
     home=lambda family: type(family).__module__,
 )

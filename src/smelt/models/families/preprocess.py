@@ -59,16 +59,17 @@ class Preprocess:
         """Read the words of a preprocessor_config.json; old files give one number for a size."""
         try:
             normalise = config.get("do_normalize", True)
+            crops = config.get("do_center_crop", "crop_size" in config)  # processors that never crop do not say so
             return cls(
-                resize=_side(config["size"]) if config.get("do_resize", True) else None,
-                crop=_square(config["crop_size"]) if config.get("do_center_crop", True) else None,
+                resize=_side(_one_view(config)) if config.get("do_resize", True) else None,
+                crop=_square(config["crop_size"]) if crops else None,
                 resample=int(config.get("resample", _BICUBIC)),
                 rescale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
                 mean=tuple(map(float, config["image_mean"])) if normalise else (0.0, 0.0, 0.0),
                 std=tuple(map(float, config["image_std"])) if normalise else (1.0, 1.0, 1.0),
                 pad=bool(config.get("do_pad", False)) and str(config.get("image_processor_type")).startswith(_PADS),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CorruptFile(f"{where}: does not describe a CLIP image processor ({error!r})") from None
 
     def keeps(self, height: int, width: int) -> bool:
@@ -137,6 +138,12 @@ def _square_picture(picture: NDArray[np.uint8], mean: Sequence[float]) -> NDArra
     top, left = (side - height) // 2, (side - width) // 2
     whole[top : top + height, left : left + width] = picture
     return whole
+
+
+def _one_view(config: Mapping[str, Any]) -> Any:
+    """The size of a whole picture. Processors that can cut large ones into tiles say the longest edge of a view."""
+    longest = (config.get("max_image_size") or {}).get("longest_edge")
+    return {"height": longest, "width": longest} if longest else config["size"]
 
 
 def _side(size: Any) -> tuple[int, int] | int:

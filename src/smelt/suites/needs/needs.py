@@ -210,6 +210,8 @@ class _Shapes:
             if ref in self.faults:
                 return f"{ref}: {self.faults[ref]}"
         base = self.sources[recipe.pool.base] if recipe.pool.base else None
+        if recipe.pool.graft:
+            return "grafted models are planned when they are merged"
         pool = ModelPool(base, {name: self.sources[ref] for name, ref in recipe.pool.models.items()})
         try:
             return plan_recipe(recipe, pool, threads=options.threads)

@@ -27,7 +27,7 @@ def scores_at(module: Any, rows: Sequence[int], columns: Sequence[int], **inputs
     import torch
 
     head = module.get_output_embeddings()
-    device = inputs["input_ids"].device
+    device = module.get_input_embeddings().weight.device
     places = torch.tensor([list(rows), list(columns)], device=device)
 
     def cut(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.tasks.language.chat import chat_text
+from smelt.tasks.language.encoder_decoder import encodes, likelihoods_decoded, written
 from smelt.tasks.language.forward import packs
 from smelt.tasks.language.greedy import StopRule, cut, end_tokens, generate, greedy_only, reached, together
 from smelt.tasks.language.harness import harness
@@ -55,6 +56,7 @@ def _kind() -> Any:
             self._device = model.device
             self._budget = BatchBudget.on(model.device, rows)
             self.max_length = longest_input(model)
+            self.backend = "seq2seq" if encodes(model.module) else "causal"  # how the harness cuts pairs into tokens
 
         @property
         def eot_token_id(self) -> int:
@@ -97,6 +99,8 @@ def _kind() -> Any:
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
             pairs = [self._fitting(context, continuation) for _, context, continuation in requests]
+            if self.backend == "seq2seq":
+                return likelihoods_decoded(self._smelt.module, pairs, self._budget, tell=self._tell)
             return likelihoods(
                 self._smelt.module, pairs, self._budget, packed=packs(self._smelt.module), tell=self._tell
             )
@@ -111,6 +115,8 @@ def _kind() -> Any:
                     f"an answer of {len(continuation)} tokens is too long; {self._smelt.label} takes at most "
                     f"{self.max_length}"
                 )
+            if self.backend == "seq2seq":  # the encoder has all the room for itself
+                return tuple(context[-self.max_length :]), tuple(continuation)
             room = self.max_length + 1 - len(continuation)
             return tuple(context[-room:]), tuple(continuation)
 
@@ -142,8 +148,10 @@ def _kind() -> Any:
                         f"max_gen_toks: {longest} leaves no room for a prompt; {self._smelt.label} takes at most "
                         f"{self.max_length} tokens"
                     )
-                prompts = [asked[number][0][longest - self.max_length :] for number in batch]
-                found = generate(self._smelt.module, prompts, longest, self._ends, reached(self.tokenizer, rule.until))
+                taken = 0 if self.backend == "seq2seq" else longest
+                prompts = [asked[number][0][taken - self.max_length :] for number in batch]
+                write = written if self.backend == "seq2seq" else generate
+                found = write(self._smelt.module, prompts, longest, self._ends, reached(self.tokenizer, rule.until))
                 for number, tokens in zip(batch, found, strict=True):
                     texts[number] = cut(str(self.tokenizer.decode(tokens, skip_special_tokens=True)), rule.until)
                 self._tell(len(batch))

@@ -63,7 +63,7 @@ def likelihood(model: ImageText, prompt: Prompt, answer: Sequence[int]) -> tuple
 
     ids = torch.tensor([[*prompt.tokens, *answer]], device=model.device)
     with torch.inference_mode():
-        out = _Seeing(model, [prompt])(input_ids=ids, use_cache=False, logits_to_keep=len(answer) + 1)
+        out = _Seeing(model, [prompt], len(answer))(input_ids=ids, use_cache=False, logits_to_keep=len(answer) + 1)
         logs = torch.log_softmax(out.logits[0, :-1].float(), dim=-1)
     wanted = ids[0, -len(answer) :]
     total = float(logs.gather(1, wanted[:, None]).double().sum())
@@ -75,13 +75,15 @@ def likelihood(model: ImageText, prompt: Prompt, answer: Sequence[int]) -> tuple
 class _Seeing:
     """The model's module, which is shown the pictures of a batch when a text begins."""
 
-    def __init__(self, model: ImageText, prompts: Sequence[Prompt]):
+    def __init__(self, model: ImageText, prompts: Sequence[Prompt], answer: int = 0):
+        """`answer` tokens at the end of each text are the model's own."""
         self._module, self.device = model.module, model.module.device
-        self._pixels = _pixels(model, prompts)
+        self._kind, self._pixels, self._answer = model.kind, _pixels(model, prompts), answer
 
-    def forward(self, past_key_values: Any = None, **words: Any) -> Any:
-        shown = {} if past_key_values is not None or self._pixels is None else {"pixel_values": self._pixels}
-        return self._module(past_key_values=past_key_values, **shown, **words)
+    def forward(self, input_ids: Tensor, past_key_values: Any = None, **words: Any) -> Any:
+        if past_key_values is None and self._pixels is not None:
+            words |= self._kind.shown(self._module, input_ids, self._pixels, self._answer)
+        return self._module(input_ids=input_ids, past_key_values=past_key_values, **words)
 
     __call__ = forward
 

@@ -22,12 +22,15 @@ def conversation(model: ImageText, content: list[dict[str, str]]) -> str:
     """One user's turn, of pictures and texts, up to where the answer begins."""
     asked = [{"role": "user", "content": content}]
     try:
-        return chat_text(model.tokenizer, asked, chat_template=model.template, add_generation_prompt=True)
+        chat = chat_text(model.tokenizer, asked, chat_template=model.template, add_generation_prompt=True)
     except TemplateLimit:
         raise
     except Exception as error:  # whatever a template raises
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecipeError(f"{model.label}: its chat template takes no picture beside a text ({reason})") from None
+    for mark, written in model.kind.written.items():
+        chat = chat.replace(mark, written)
+    return chat
 
 
 def conversations(model: ImageText, texts: Sequence[str]) -> list[str]:

@@ -8,8 +8,9 @@ of it. What is measured and learned on leaves embeddings and head alone unless t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from smelt.models.families.causal_lm.model import CausalLM
 from smelt.models.families.causal_lm.tokenizer import (
@@ -32,7 +33,7 @@ class CausalFamily(Family):
 
     name = "causal_lm"
     model_kinds = frozenset({"causal_lm"})
-    loaded_type = CausalLM
+    loaded_type: ClassVar[type[CausalLM]] = CausalLM
 
     @property
     def model_types(self) -> frozenset[str]:
@@ -48,13 +49,17 @@ class CausalFamily(Family):
         for one in (given, text):
             one.config = one.config or one.config_in_file
         config = known_config(given, text)
-        module = empty_causal_lm(config, given.label, given.folder if given.config else text.folder)
+        module = self.empty(config, given.label, given.folder if given.config else text.folder)
         digest = load_weights(module, given, device, getattr(torch, dtype)).hash
         module = module.requires_grad_(False).eval().to(device)
         tokenizer, folder = _tokenizer(given, text)
         with_generation_config(module, folder)
         check_vocabulary(given.label, module, tokenizer)
-        return CausalLM(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
+        return self.loaded_type(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
+
+    def empty(self, config: Mapping[str, Any], label: str, folder: Path | None) -> Any:
+        """The module of a config without numbers; `folder` is where the config lies."""
+        return empty_causal_lm(config, label, folder)
 
 
 def _tokenizer(given: ModelInput, text: ModelInput) -> tuple[Any, Path | None]:

@@ -26,6 +26,7 @@ from smelt.models.families.causal_lm.tokenizer import (
 from smelt.models.families.empty_model import empty_image_text
 from smelt.models.families.family import Family, families
 from smelt.models.families.image_text.architectures import ARCHITECTURES, Architecture, architecture_of
+from smelt.models.families.image_text.llava import LLAVA
 from smelt.models.families.image_text.model import ImageText
 from smelt.models.families.load_weights import load_weights
 from smelt.models.families.model_input import ModelInput, known_config
@@ -44,7 +45,7 @@ class ImageTextFamily(Family):
     model_kinds = frozenset({"image_text"})
     loaded_type = ImageText
     model_types = frozenset(ARCHITECTURES)
-    merged = tuple(dict.fromkeys(one for kind in ARCHITECTURES.values() for one in kind.merged))
+    merged = LLAVA.merged  # of the class whose tower is frozen; of all others everything is
 
     def recognises(self, model: ModelInput) -> bool:
         """By its config, else by the names of its tensors."""

@@ -25,10 +25,11 @@ _SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "tran
 class Llava:
     """What is particular about LLaVA. Another class of models is another file like this one."""
 
-    model_type = LLAVA_NAMES.model_type
+    (model_type,) = LLAVA_NAMES.model_types
     tower = TOWER
     merged = (f"{PROJECTOR}*", f"{LANGUAGE}*", "lm_head.*")
     names = LLAVA_NAMES
+    written: Mapping[str, str] = {}
 
     def seen(self, config: Mapping[str, Any]) -> list[Any]:
         """The words of a whole config, beside the tower's numbers, that a picture's features follow from."""
@@ -55,6 +56,10 @@ class Llava:
         words = words.masked_scatter(pictures, projected.to(words.dtype))
         scores: Tensor = module(inputs_embeds=words, use_cache=False, logits_to_keep=1).logits[:, -1]
         return scores
+
+    def shown(self, module: Any, ids: Tensor, pixels: Tensor, answer: int) -> dict[str, Tensor]:
+        """Beside the tokens `ids`, what the module is given of pictures."""
+        return {"pixel_values": pixels}
 
     def placeholder(self, module: Any) -> int:
         """The token that stands for a place of the picture."""

@@ -1,13 +1,14 @@
-"""The parts of a LLaVA as one Source: language model and projector from one place, the vision tower from another.
+"""Several models' tensors as one Source: each part from one place, under the names that it has in the whole.
 
-The rows of the two added tokens are the mean of all others: in the head that makes their score the mean of all scores,
-so that neither is ever the likeliest token. Merges of such models merge those rows like all others.
+A LLaVA is composed of its language model, its projector and its vision tower; a graft of a model that sees and reads,
+and of a language model. A tensor may be given more rows than are stored: they are the mean of all others. In a head
+that makes the score of an added token the mean of all scores, so that it is never the likeliest one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from smelt.formats.source import Source, TensorInfo
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ComposedLlava", "Part"]
+__all__ = ["ComposedSource", "Part"]
 
 _BLOCK = 1 << 22
 
@@ -32,10 +33,10 @@ class Part:
     name_of: Callable[[str], str | None]
 
 
-class ComposedLlava(Source):
+class ComposedSource(Source):
     """The tensors of several parts; where two have one, the later part's counts. Closing it closes all of them."""
 
-    def __init__(self, label: str, parts: Sequence[Part], folder: Path, rows: dict[str, int], note: str):
+    def __init__(self, label: str, parts: Sequence[Part], folder: Path | None, rows: Mapping[str, int], note: str):
         """`rows` says how many rows a tensor gets that is stored with fewer."""
         self.label, self.folder, self.notes = label, folder, (note,)
         self._parts = [part.source for part in parts]

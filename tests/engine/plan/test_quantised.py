@@ -1,4 +1,4 @@
-"""Weights that are codes are known by their config or by the scales beside them, and are refused."""
+"""Weights that are codes, and that no format reads as numbers, are known by the scales beside them, and refused."""
 
 import pytest
 import torch
@@ -16,6 +16,11 @@ PACKED = {
     "fp8": {"fc.weight": FP8, "fc.weight_scale_inv": torch.float32},
     "quanto": {"fc.weight._data": I8, "fc.weight._scale": torch.float32},
 }
+UNREAD = {
+    "quanto": {"fc.weight._data": I8, "fc.weight._scale": torch.float32},
+    "hqq": {"fc.W_q": U8, "fc.scale": torch.float32},
+    "aqlm": {"fc.codes": torch.int16, "fc.scales": torch.float16},
+}
 
 
 def model(value, extra):
@@ -24,14 +29,24 @@ def model(value, extra):
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_codes_are_refused_whether_or_not_the_config_says_it(tmp_path, kind):
-    folders = [write_model(tmp_path / str(n), model(float(n), PACKED[kind])) for n in range(3)]
+def test_codes_in_memory_are_refused(kind):
+    states = [model(float(n), PACKED[kind]) for n in range(3)]
     first = next(iter(PACKED[kind]))
     with pytest.raises(smelt.IncompatibleModels, match="merge a dequantised copy") as refused:
-        smelt.merge(folders[1:], base=folders[0], method="ties", dtype="bfloat16", out=tmp_path / "out")
+        smelt.merge(states[1:], base=states[0], method="ties")
     assert [fault.split(" is quantised")[0] for fault in refused.value.faults] == [
-        f"{name}: {first!r}" for name in ("base", "1", "2")
+        f"{name}: {first!r}" for name in ("base", "model-1", "model-2")
     ]
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_codes_in_files_that_nothing_reads_are_refused(tmp_path, kind):
+    folders = [write_model(tmp_path / str(n), model(float(n), UNREAD[kind])) for n in range(3)]
+    codes, scales = UNREAD[kind]
+    with pytest.raises(smelt.RecipeError, match="dequantise it with the library that wrote it") as refused:
+        smelt.merge(folders[1:], base=folders[0], method="ties", out=tmp_path / "out")
+    for folder in folders:
+        assert f"{folder}: {codes!r} is quantised with {scales!r}, in a way that is not read" in str(refused.value)
     found = smelt.check_models([str(folder) for folder in folders[1:]], base=str(folders[0]))
     assert not found.ok
 

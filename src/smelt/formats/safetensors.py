@@ -181,6 +181,7 @@ class FileSource(Source):
             tensors.update(header.tensors)
             self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
         self.tensors = tensors
+        self.metadata = header.metadata if len(files) == 1 else {}
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch

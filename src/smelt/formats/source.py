@@ -87,6 +87,11 @@ class Source(ABC):
     unmerged: Mapping[str, str] = {}
     """Patterns of tensors that are not merged unless `include` or `parts` of a recipe names them, each with why."""
 
+    layout: str = ""
+    """How people call the arrangement of its files and names, where it has such a name: `SDXL single file`."""
+    metadata: Mapping[str, str] = {}
+    """What its one weights file says of itself in words."""
+
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:
         """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""

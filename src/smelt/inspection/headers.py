@@ -18,6 +18,7 @@ from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_files, is_adapter, open_path, pickle_files
 from smelt.formats.source import Source, TensorInfo
+from smelt.inspection.diffusion_parts import file_layout, file_parts, folder_parts, pipeline_config, with_layout
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
 from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
 
@@ -57,6 +58,8 @@ class StoredModel:
     adapter: AdapterFacts | None = None
     pack: PackFacts | None = None
     experts: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """The parts of a diffusion model, each with what is known of it."""
     notes: tuple[str, ...] = ()
 
 
@@ -82,10 +85,11 @@ def read_source(source: Source, name: str) -> StoredModel:
     """A model that is open."""
     facts = (TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in source.tensors.items())
     return StoredModel(
-        name,
+        with_layout(name, source.layout),
         tuple(facts),
         tuple(source.files),
         folder=source.folder,
+        parts=file_parts(source.tensors),
         config=read_config(source.folder) or {},
         tied=dict(source.tied),
         notes=tuple(source.notes),
@@ -104,7 +108,10 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     if reader is not None:
         return replace(reader(path), path=path)
     with closing(open_path(path, allow_pickle=False)) as source:
-        return replace(read_source(source, name), path=path)
+        found = replace(read_source(source, name), path=path)
+        if name == "diffusers":
+            return replace(found, parts=folder_parts(source), config=pipeline_config(path))
+        return found
 
 
 def _gguf(path: Path) -> StoredModel:
@@ -163,7 +170,15 @@ def _pickle(path: Path) -> StoredModel:
         tied |= header.tied
     folder = path if path.is_dir() else None
     facts = (TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in tensors.items())
-    return StoredModel("pickle", tuple(facts), tuple(files), folder=folder, config=read_config(folder) or {}, tied=tied)
+    return StoredModel(
+        with_layout("pickle", file_layout(tensors)),
+        tuple(facts),
+        tuple(files),
+        folder=folder,
+        config=read_config(folder) or {},
+        tied=tied,
+        parts=file_parts(tensors),
+    )
 
 
 def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:

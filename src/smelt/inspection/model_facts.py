@@ -141,6 +141,8 @@ class ModelFacts(Shown):
     pack: PackFacts | None
     experts: tuple[str, ...]
     """Of a mixed model."""
+    parts: Mapping[str, str]
+    """Of a diffusion model: unet, text encoder, VAE, each with what is known of it."""
     made: Provenance | None
     tensors: tuple[TensorFacts, ...] = field(repr=False)
     notes: tuple[str, ...]
@@ -174,6 +176,7 @@ class ModelFacts(Shown):
             yield "family", " ".join(filter(None, [self.family, f"({self.architecture})" * bool(self.architecture)]))
         yield "parameters", f"{self.parameters:,} in {len(self.tensors):,} tensors"
         yield from _under("dtypes", (f"{code}: {_counted(one)}" for code, one in self.dtypes.items()))
+        yield from _under("parts", (f"{part}: {known}" for part, known in self.parts.items()))
         for part, sizes in self.sizes.items():
             told = ", ".join(text.format(sizes[key]) for key, text in _SIZES.items() if key in sizes)
             yield f"size of {part}" if part else "size", told
@@ -184,7 +187,7 @@ class ModelFacts(Shown):
             yield "loss", f"{self.pack.error:.4f} of the change's length was lost by packing"
         if self.experts:
             yield "experts", ", ".join(self.experts)
-        if self.vocabulary or self.tokenizer:
+        if (self.vocabulary or self.tokenizer) and not self.parts:
             rows = f"{self.vocabulary:,} tokens" if self.vocabulary else ""
             yield "vocabulary", ", ".join(filter(None, [rows, self.tokenizer or "no tokenizer beside the weights"]))
         if self.tokenizer:

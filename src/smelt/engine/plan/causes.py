@@ -27,6 +27,8 @@ _KEYS = {
     "num_attention_heads": ("num_attention_heads", "n_head", "num_heads"),
     "num_key_value_heads": ("num_key_value_heads",),
     "vocab_size": ("vocab_size",),
+    "block_out_channels": ("block_out_channels",),
+    "in_channels": ("in_channels",),
 }
 """What decides over shapes and names of tensors, and how configs call it."""
 _SECTIONS = ("text_config", "vision_config", "llm_config", "audio_config")
@@ -46,6 +48,8 @@ def with_causes(pool: ModelPool) -> Iterator[None]:
 
 def remedy(found: Sequence[str]) -> str:
     """What can be done all the same, where the models differ in one thing alone."""
+    if _only(found, "layout"):
+        return "save them in one layout first"
     if _only(found, "num_hidden_layers"):
         return "a recipe's `slices` takes layers from each"
     if _only(found, "vocab_size"):
@@ -67,7 +71,9 @@ def causes(pool: ModelPool) -> list[str]:
                 values.setdefault(known[key], []).append(name)
         if len(values) > 1:
             found.append(f"{key} " + " and ".join(f"{value} ({', '.join(who)})" for value, who in values.items()))
-    if any(one.startswith("model_type") for one in found):  # two families differ in everything, which explains nothing
+    if any(
+        one.startswith(("model_type", "layout")) for one in found
+    ):  # they differ in everything: that explains nothing
         return found[:1]
     return [one for one in found if not one.startswith("vocab_size")] or found
 
@@ -84,8 +90,9 @@ def _alike(pool: ModelPool) -> bool:
 def _facts(source: Source) -> dict[str, Any]:
     """Family and size of a model: what its config says, else what its shapes tell."""
     found: dict[str, Any]
-    if source.components:
-        found = {"components": ", ".join(sorted(one.folder for one in source.components.values()))}
+    if source.layout or source.components:
+        found = {"layout": source.layout} if source.layout else {}
+        found["components"] = ", ".join(sorted(one.folder for one in source.components.values()))
         for prefix, said in component_configs(source).items():
             found |= _said(said, prefix)
         return found
@@ -102,9 +109,9 @@ def _facts(source: Source) -> dict[str, Any]:
 
 def _said(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, names in _KEYS.items():
-        value = next((config[name] for name in names if isinstance(config.get(name), int | str)), None)
+        value = next((config[name] for name in names if isinstance(config.get(name), int | str | list)), None)
         if value is not None:
-            yield f"{prefix}{key}", value
+            yield f"{prefix}{key}", str(value) if isinstance(value, list) else value
 
 
 def _seen(source: Source) -> dict[str, Any]:

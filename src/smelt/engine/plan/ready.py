@@ -27,6 +27,7 @@ from smelt.files.hashing.input_hashes import FileDigest
 from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
+from smelt.formats.diffusion.modelspec import ARCHITECTURE, merged_spec
 from smelt.formats.folder_files import (
     component_configs,
     config_differences,
@@ -254,6 +255,9 @@ class ReadyMerge:
             "recipe_hash": recipe.hash,
             "parents": _compact(self.parent_hashes(hashes)),
         }
+        said = {name: source.metadata for name, source in self.plan.parents.items()}
+        if any(ARCHITECTURE in words for words in said.values()):
+            found |= merged_spec(said)
         return found | ({"statistics": _compact(self.statistics_hashes(hashes))} if self.plan.statistics else {})
 
     def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, FileDigest], **more: Any) -> bytes:

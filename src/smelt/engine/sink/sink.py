@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
-from smelt.engine.sink.shards import Shard, index_files, lay_out
+from smelt.engine.sink.shards import Shard, index_files
 from smelt.files.hashing.blake3 import TreeHash
 from smelt.files.positioned import BINARY, FilePlace, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
-from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +97,7 @@ class FolderSink(Sink):
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
         """`metadata` is as long as what `complete` will be given."""
         self._folder = folder
-        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size), plan.components)
+        self._shards = folder.shards(plan)
         self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
         if folder.finished and not all(writer.intact for writer in self._writers):
             folder.restart()

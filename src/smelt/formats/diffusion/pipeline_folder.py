@@ -61,6 +61,7 @@ def open_pipeline(path: Path, *, allow_pickle: bool = False) -> Source:
         raise
     source = ComponentsSource(str(path), path, parts, places)
     source.notes = (*source.notes, *notes)
+    source.layout = "diffusers folder"
     source.unmerged = unmerged_components(places[prefix].folder for prefix in parts)
     return source
 

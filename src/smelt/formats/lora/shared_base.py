@@ -34,6 +34,7 @@ class SharedSource(Source):
         self.label, self.tensors, self.files, self.folder = inner.label, inner.tensors, inner.files, inner.folder
         self.notes, self.tied, self.beside = inner.notes, inner.tied, inner.beside
         self.components, self.unmerged = inner.components, inner.unmerged
+        self.layout, self.metadata = inner.layout, inner.metadata
         self._local = threading.local()
 
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -45,9 +45,10 @@ class NameView(Protocol):
         """A recognised model under the common names; the Source itself where it has them already."""
 
 
+_OWN = ("open_clip", "clip_tower", "llava", "diffusion_file")
 views: Registry[NameView] = Registry(
     "smelt.formats",
-    own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava")},
+    own=lambda: {name: f"smelt.formats.views.{name}" for name in _OWN},
     home=lambda view: type(view).__module__,
 )
 """Every registered view by name."""
@@ -102,6 +103,7 @@ class HiddenTensorSource(Source):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.components, self.unmerged = inner.components, inner.unmerged
+        self.layout, self.metadata = inner.layout, inner.metadata
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
         self.tied = {**inner.tied, hidden: twin}
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from smelt.caller import Blank, word
 from smelt.engine.adapter_output import adapter_notes
+from smelt.engine.plan.block_values import with_block_values
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, leave_unmerged, left_out
@@ -324,6 +325,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     without, faults = leave_frozen(leave_unmerged(recipe, pool), pool)
     if faults:
         raise IncompatibleModels(faults)
+    without, by_block = with_block_values(without, pool.reference)
     with with_causes(pool):
         alignment = align(recipe, pool)
         # An adapter's factors are taken from unrounded changes.
@@ -333,7 +335,9 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     if faults:
         raise IncompatibleModels(faults)
     ready = ReadyMerge(plan, alignment.pool, alignment, config_from)
-    return ready.noting([*over, *alignment.notes, *adapter_notes(recipe, pool), *_beside(recipe, pool, config_from)])
+    return ready.noting(
+        [*by_block, *over, *alignment.notes, *adapter_notes(recipe, pool), *_beside(recipe, pool, config_from)]
+    )
 
 
 def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:

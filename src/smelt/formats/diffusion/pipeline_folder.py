@@ -84,13 +84,7 @@ def pipeline_components(path: Path) -> dict[str, str]:
 
 def unmerged_components(names: Iterable[str]) -> Mapping[str, str]:
     """The patterns of those that are not merged unless a recipe names them, and why."""
-    said = "; `include` or `parts` with {pattern!r} merges it"
-    return {
-        f"{name}.*": why + said.format(pattern=f"{name}.*")
-        for name in names
-        for kind, why in _UNMERGED.items()
-        if re.fullmatch(kind, name)
-    }
+    return {f"{name}.*": why for name in names for kind, why in _UNMERGED.items() if re.fullmatch(kind, name)}
 
 
 def _open(folder: Path, allow_pickle: bool) -> tuple[Source, str, str]:

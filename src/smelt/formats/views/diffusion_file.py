@@ -34,9 +34,7 @@ class DiffusionFile:
             source.tied = tied
         known = layout_of(kept)
         source.layout = f"{known.name} single file" if known else ""
-        source.unmerged = {
-            pattern: f"{why}; `include` or `parts` with {pattern!r} merges it" for pattern, why in UNMERGED.items()
-        }
+        source.unmerged = UNMERGED
         return source
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from smelt.files.reading import read_json
+from smelt.files.reading import is_there, read_json
 
 __all__ = ["MODEL_INDEX", "MODULES", "PartFolder", "part_folders"]
 
@@ -45,5 +45,6 @@ def _modules(folder: Path) -> Iterator[PartFolder]:
 def _components(folder: Path) -> Iterator[PartFolder]:
     listed = read_json(folder / MODEL_INDEX) if (folder / MODEL_INDEX).is_file() else {}
     for name, entry in listed.items() if isinstance(listed, dict) else ():
-        if isinstance(entry, list) and len(entry) == 2 and all(isinstance(word, str) for word in entry):
-            yield PartFolder(name.split("/")[0], (folder / name / f"{entry[0]}.py").is_file())
+        words = [name, *entry] if isinstance(entry, list) and len(entry) == 2 else []
+        if words and all(isinstance(word, str) and word and Path(word).name == word for word in words):
+            yield PartFolder(name, is_there(folder / name / f"{words[1]}.py"))

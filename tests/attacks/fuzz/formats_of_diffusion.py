@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from fuzz.damage_files import json_file, safetensors, text
 from fuzz.format import Format
-from safetensors.torch import load_file
+from fuzz.formats_of_weights import tensors_of
 
 import smelt
 from made_up_diffusion import BLOCKS, write_folder, write_single_file
@@ -47,7 +47,7 @@ def _is_the_mean(place: Path, found: Any) -> str | None:
 
 
 def _unet(folder: Path) -> dict[str, torch.Tensor]:
-    return {n: t.float() for file in (folder / "unet").glob("*.safetensors") for n, t in load_file(file).items()}
+    return {n: t.float() for file in (folder / "unet").glob("*.safetensors") for n, t in tensors_of(file).items()}
 
 
 def _make_files(place: Path) -> None:
@@ -62,7 +62,7 @@ def _merge_files(place: Path, file: str) -> Any:
 
 
 def _is_one_mean(place: Path, found: Any) -> str | None:
-    merged, cars, birds = (load_file(place / f"{name}.safetensors") for name in ("out", *_NAMES))
+    merged, cars, birds = (tensors_of(place / f"{name}.safetensors") for name in ("out", *_NAMES))
     for name, tensor in merged.items():
         if name.startswith("model.diffusion_model.") and tensor.is_floating_point():
             wanted = (cars[name].double() + birds[name].double()) / 2

@@ -25,7 +25,7 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.files.identity import file_hashes
 from smelt.formats import dtype as dtypes
-from smelt.formats.folder_files import read_config
+from smelt.formats.folder_files import component_configs, read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.quantised import codes_and_scales
@@ -130,7 +130,8 @@ def quantised_faults(pool: ModelPool) -> list[str]:
     """A sentence for each model that is quantised."""
     faults = []
     for name, source in pool.all.items():
-        if (read_config(source.folder) or {}).get("quantization_config"):
+        configs = [read_config(source.folder) or {}, *component_configs(source).values()]
+        if any(config.get("quantization_config") for config in configs):
             faults.append(
                 f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
                 "merge a dequantised copy"

@@ -43,7 +43,7 @@ def open_pipeline(path: Path, *, allow_pickle: bool = False) -> Source:
     try:
         for name, kind in pipeline_components(path).items():
             folder = path / name
-            if not folder.is_dir():
+            if not (is_there(folder) and folder.is_dir()):
                 raise CorruptFile(f"{path}: {MODEL_INDEX} names the component {shortened(name)!r}, but it is not there")
             if _NO_WEIGHTS.search(kind) or not is_there(folder / "config.json"):
                 continue

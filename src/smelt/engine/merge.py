@@ -172,7 +172,13 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
         input_paths,
         partial_folder,
     )
-    from smelt.engine.sink.output_file import OutputFile, check_merge_output, file_already_made, is_one_file
+    from smelt.engine.sink.output_file import (
+        OutputFile,
+        check_merge_output,
+        file_already_made,
+        is_one_file,
+        weights_alone,
+    )
 
     one_file = is_one_file(out)
     if one_file and ready.plan.recipe.lora:
@@ -202,6 +208,7 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
         folder = kind_of_output(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
         said = write(ready, folder, out.name, options, hashes)
+        said = [*said, *weights_alone(out, ready.files(out.name))] if one_file else said
     except OSError as error:
         if disk_full(error):
             raise OutputError(

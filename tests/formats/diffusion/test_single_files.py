@@ -13,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import smelt
+from checkpoints import state, write_model
 from diffusion_files import WIDTH, flux_state, sd3_state, sd15_state, sdxl_state, write_file
 from pipelines import make_pipeline, picture, write_pipeline
 from smelt.errors import IncompatibleModels, OutputError, RecipeError
@@ -198,6 +199,15 @@ def test_a_stopped_merge_leaves_no_file_and_continues(tmp_path, monkeypatch):
     assert any("finished already" in note for note in again.notes)
 
 
+def test_a_language_model_in_one_file_leaves_a_note_on_what_is_not_in_it(tmp_path):
+    models = [write_model(tmp_path / name, state(value)) for name, value in (("one", 1.0), ("two", 2.0))]
+    summary = smelt.merge(models, out=tmp_path / "merged.safetensors", method="average")
+    assert "merged.safetensors holds the weights alone; a folder would hold beside them: config.json" in summary.notes
+    assert not any(
+        "weights alone" in note for note in smelt.merge(models, out=tmp_path / "out", method="average").notes
+    )
+
+
 def test_what_is_no_file_is_refused_as_one(tmp_path):
     folders = [write_pipeline("sd15", seed, tmp_path / f"{seed}") for seed in (0, 1)]
     with pytest.raises(RecipeError, match="several components"):
@@ -205,11 +215,35 @@ def test_what_is_no_file_is_refused_as_one(tmp_path):
     assert not list(tmp_path.glob("*merged*"))
 
 
-def test_a_folder_and_a_file_are_refused_by_their_layouts(tmp_path):
-    folder = write_pipeline("sd15", 0, tmp_path / "folder")
-    file = write_file(tmp_path / "file.safetensors", sd15_state(1)[0])
-    with pytest.raises(IncompatibleModels, match=r"layout diffusers folder \(folder\) and SD1.5 single file \(file\)"):
+def test_an_sd15_folder_and_a_file_merge_in_the_layout_of_the_first(tmp_path):
+    folders = [write_pipeline("sd15", seed, tmp_path / f"folder{seed}") for seed in (0, 1)]
+    files = [write_file(tmp_path / f"file{seed}.safetensors", sd15_state(seed)[0]) for seed in (0, 1)]
+    for ours, theirs in ((folders, files), (files, folders)):
+        wanted = smelt.merge(ours, method="average")
+        made = smelt.merge([ours[0], theirs[1]], method="average")
+        assert made.keys() == wanted.keys()
+        assert all(torch.equal(made[name], tensor) for name, tensor in wanted.items())
+    plan = smelt.plan([folders[0], files[1]], method="average")
+    assert any("SD1.5 single file: read under the names of" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("prefixes", [("", "model.diffusion_model."), ("model.diffusion_model.", "")])
+def test_a_prefix_before_the_names_does_not_stand_in_the_way(tmp_path, prefixes):
+    states = [flux_state(seed, prefix) for seed, prefix in enumerate(prefixes)]
+    files = [write_file(tmp_path / f"{seed}.safetensors", state) for seed, state in enumerate(states)]
+    made = smelt.merge(files, method="average")
+    plain = [{n.removeprefix("model.diffusion_model."): t for n, t in state.items()} for state in states]
+    assert made.keys() == states[0].keys()
+    for name, tensor in made.items():
+        own = name.removeprefix("model.diffusion_model.")
+        assert torch.equal(tensor, (plain[0][own] + plain[1][own]) / 2)
+
+
+def test_layouts_that_do_not_correspond_are_refused(tmp_path):
+    folder = write_pipeline("sdxl", 0, tmp_path / "folder")
+    file = write_file(tmp_path / "file.safetensors", sdxl_state(1))
+    with pytest.raises(IncompatibleModels, match=r"layout diffusers folder \(folder\) and SDXL single file \(file\)"):
         smelt.merge([folder, file], out=tmp_path / "out", method="average")
-    other = write_file(tmp_path / "other.safetensors", sdxl_state(1))
-    with pytest.raises(IncompatibleModels, match=r"layout SD1.5 single file \(file\) and SDXL single file \(other\)"):
+    other = write_file(tmp_path / "other.safetensors", sd15_state(1)[0])
+    with pytest.raises(IncompatibleModels, match=r"layout SDXL single file \(file\) and SD1.5 single file \(other\)"):
         smelt.merge([file, other], out=tmp_path / "out", method="average")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,13 @@ from smelt.engine.sink.output import OutputFolder, check_output, check_place
 from smelt.engine.sink.shards import Shard
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.identity import check_unchanged
+from smelt.formats.file_kinds import some_of
 from smelt.formats.safetensors import read_header
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Plan
 
-__all__ = ["OutputFile", "check_merge_output", "file_already_made", "is_one_file"]
+__all__ = ["OutputFile", "check_merge_output", "file_already_made", "is_one_file", "weights_alone"]
 
 _MARKS = ("smelt", "recipe_hash")
 
@@ -44,6 +45,12 @@ def check_merge_output(out: Path, inputs: Sequence[Path], *, force: bool, needed
         check_place(out, inputs, force=force, needed=needed, overwrite=_check_overwrite)
     else:
         check_output(out, inputs, force=force, needed=needed)
+
+
+def weights_alone(out: Path, files: Iterable[str]) -> list[str]:
+    """What a folder would have held beside the weights, in a sentence; nothing but a card is none."""
+    left = [name for name in files if name != "README.md"]
+    return [f"{out.name} holds the weights alone; a folder would hold beside them: {some_of(left)}"] if left else []
 
 
 class OutputFile(OutputFolder):

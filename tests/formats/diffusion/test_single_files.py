@@ -12,8 +12,8 @@ from diffusers.loaders.single_file_utils import (
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import checkpoints
 import smelt
-from checkpoints import state, write_model
 from diffusion_files import WIDTH, flux_state, sd3_state, sd15_state, sdxl_state, write_file
 from pipelines import make_pipeline, picture, write_pipeline
 from smelt.errors import IncompatibleModels, OutputError, RecipeError
@@ -200,7 +200,10 @@ def test_a_stopped_merge_leaves_no_file_and_continues(tmp_path, monkeypatch):
 
 
 def test_a_language_model_in_one_file_leaves_a_note_on_what_is_not_in_it(tmp_path):
-    models = [write_model(tmp_path / name, state(value)) for name, value in (("one", 1.0), ("two", 2.0))]
+    models = [
+        checkpoints.write_model(tmp_path / name, checkpoints.state(value))
+        for name, value in (("one", 1.0), ("two", 2.0))
+    ]
     summary = smelt.merge(models, out=tmp_path / "merged.safetensors", method="average")
     assert "merged.safetensors holds the weights alone; a folder would hold beside them: config.json" in summary.notes
     assert not any(

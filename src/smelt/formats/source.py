@@ -112,6 +112,11 @@ class Source(ABC):
         """The flat tensor itself, where it lies in the memory of a device."""
         return None
 
+    def arranged_as(self, model: Source) -> None:
+        """Take over how another is arranged, as its wrappers do: components, layout, what is not merged."""
+        self.components, self.unmerged = model.components, model.unmerged
+        self.layout, self.metadata = model.layout, model.metadata
+
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 

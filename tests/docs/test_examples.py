@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from made_up_diffusion import write_folder, write_single_file
 from pico_llama import pairs, write_chat_task, write_llama
 from smelt.evaluation.row import Row, read_rows
 from smelt.methods import stages
@@ -68,6 +69,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_language_models(room)
     write_seeing_models(room)
     write_mixtures_of_experts(room)
+    for seed, name in enumerate(("portraits", "drawings")):
+        write_folder(room / name, seed)
+        write_single_file(room / f"{name}.safetensors", seed)
     return room
 
 

@@ -170,33 +170,48 @@ def write_output(ready: ReadyMerge, out: Path, options: Options, hashes: InputHa
     """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink.output import (
         OutputFolder,
-        check_output,
         clear_finished,
         disk_full,
         input_paths,
         partial_folder,
     )
+    from smelt.engine.sink.output_file import (
+        OutputFile,
+        check_merge_output,
+        file_already_made,
+        is_one_file,
+        weights_alone,
+    )
 
+    one_file = is_one_file(out)
+    if one_file and ready.plan.recipe.lora:
+        raise RecipeError(f"an adapter is a folder; name one without .safetensors, not {out}")
     plan, seen = ready.plan, ready.plan.inputs
     inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
-    if options.resume and os.path.isfile(out / MANIFEST):
+    if options.resume and os.path.isfile(out if one_file else out / MANIFEST):
         try:
             known = hashes.result()  # where there is no output, inputs are hashed as they are merged
         except OSError:
             check_unchanged(seen)  # a file that ends too early has changed
             raise
-        if already_made(out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
+        if one_file:
+            made = file_already_made(out, ready.metadata(known))
+        else:
+            made = already_made(out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known))
+        if made:
             clear_finished(out.resolve())
             return len(plan.items), (_NOTHING_DONE.format(out=out),)
-    check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
+    check_merge_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     out = out.resolve()
     kept = f"what is finished is kept in {partial_folder(out)}"
     folder = None
     try:
         kind = options.device.split(":")[0]
-        folder = OutputFolder(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
+        kind_of_output = OutputFile if one_file else OutputFolder
+        folder = kind_of_output(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
         said = write(ready, folder, out.name, options, hashes)
+        said = [*said, *weights_alone(out, ready.files(out.name))] if one_file else said
     except OSError as error:
         if disk_full(error):
             raise OutputError(

@@ -189,6 +189,11 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool, shapes: 
         for source in sources.values():
             source.close()
         raise
+    reference = next(iter(sources.values()))
+    if reference.layout:
+        from smelt.formats.diffusion.one_layout import in_layout_of
+
+        sources = {name: in_layout_of(reference, source) for name, source in sources.items()}
     if not any(isinstance(source, LoraSource) for source in sources.values()):
         return sources
     from smelt.formats.lora.shared_base import share_bases

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     from smelt.formats.architecture.expert_stacks import StackForm
 
-__all__ = ["MemorySource", "Source", "StoredCodes", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
+__all__ = [
+    "Component",
+    "MemorySource",
+    "Source",
+    "StoredCodes",
+    "TensorInfo",
+    "equal_tensors",
+    "files_of",
+    "prefix_of",
+    "read_whole",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,32 @@ class StoredCodes:
     """Of all that it is worked out of."""
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Where the weights of one part of a model lie."""
+
+    folder: str = ""
+    """The sub-folder; the model's own folder where it is empty."""
+    stem: str = "model"
+    """The name of the weights file without its ending; shards and index are named after it."""
+
+    @property
+    def place(self) -> str:
+        """What the names of its files begin with, seen from the model's folder."""
+        return f"{self.folder}/" if self.folder else ""
+
+    @property
+    def index(self) -> str:
+        """The index that it has where it has several weights files."""
+        return f"{self.place}{self.stem}.safetensors.index.json"
+
+    def files(self, count: int) -> list[str]:
+        """The names of so many weights files."""
+        if count == 1:
+            return [f"{self.place}{self.stem}.safetensors"]
+        return [f"{self.place}{self.stem}-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
+
+
 class Source(ABC):
     """A set of named tensors that can be read piece by piece, from several threads at once."""
 
@@ -72,6 +108,15 @@ class Source(ABC):
     """How those of its tensors are stored that are quantised."""
     stored_as: StackForm | None = None
     """How its files lay out tensors that are other ones here; a result that is made after it is laid out so too."""
+    components: Mapping[str, Component] = {}
+    """Where the parts of the model lie that have sub-folders of their own, by what their tensors' names begin with."""
+    unmerged: Mapping[str, str] = {}
+    """Patterns of tensors that are not merged unless `include` or `parts` of a recipe names them, each with why."""
+
+    layout: str = ""
+    """How people call the arrangement of its files and names, where it has such a name: `SDXL single file`."""
+    metadata: Mapping[str, str] = {}
+    """What its one weights file says of itself in words."""
 
     @property
     def quantised(self) -> str | None:
@@ -101,6 +146,11 @@ class Source(ABC):
     def files_inside(self) -> Mapping[str, bytes]:
         """config.json, tokenizer and the like by name, where the weights file itself says what stands in them."""
         return {}
+
+    def arranged_as(self, model: Source) -> None:
+        """Take over how another is arranged, as its wrappers do: components, layout, what is not merged."""
+        self.components, self.unmerged = model.components, model.unmerged
+        self.layout, self.metadata, self.stored_as = model.layout, model.metadata, model.stored_as
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
@@ -158,6 +208,11 @@ def read_whole(source: Source, key: str, dtype: torch.dtype | None = None) -> Te
     flat = torch.empty(info.count, dtype=dtype or dtypes.torch_dtype(info.dtype))
     source.read(key, 0, flat)
     return flat.view(info.shape)
+
+
+def prefix_of(name: str, prefixes: Iterable[str]) -> str:
+    """The longest of the prefixes that a tensor's name begins with; an empty one where it begins with none."""
+    return max((one for one in prefixes if name.startswith(one)), key=len, default="")
 
 
 def equal_tensors(source: Source, one: str, other: str) -> bool:

@@ -19,7 +19,8 @@ from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
 from smelt.formats.source import Source, TensorInfo
-from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
+from smelt.inspection.diffusion_parts import file_layout, file_parts, folder_parts, pipeline_config, with_layout
+from smelt.inspection.model_facts import AdapterFacts, PackFacts, PartFacts, QuantisedFacts, TensorFacts
 from smelt.models.parts import split_part
 from smelt.models.references import adapter_base, find_ref, local_path, open_ref, split_adapter
 
@@ -59,6 +60,8 @@ class StoredModel:
     adapter: AdapterFacts | None = None
     pack: PackFacts | None = None
     experts: tuple[str, ...] = ()
+    parts: Mapping[str, PartFacts] = field(default_factory=dict)
+    """The parts of a diffusion model, each with what is known of it."""
     notes: tuple[str, ...] = ()
 
 
@@ -87,10 +90,11 @@ def read_source(source: Source, name: str) -> StoredModel:
     """A model that is open."""
     kinds = Counter(one.how for one in source.codes.values())
     return StoredModel(
-        name,
+        with_layout(name, source.layout),
         tuple(_facts(source, key, info) for key, info in source.tensors.items()),
         tuple(source.files),
         folder=source.folder,
+        parts=file_parts(source.tensors),
         config=read_config(source.folder) or {},
         tied=dict(source.tied),
         quantised=QuantisedFacts(" and ".join(kinds), kinds.total()) if kinds else None,
@@ -123,7 +127,10 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
         notes = (str(error),)
     with closing(source):
         found = read_source(source, name)
-        return replace(found, path=path, notes=(*found.notes, *notes))
+        found = replace(found, path=path, notes=(*found.notes, *notes))
+        if name == "diffusers":
+            return replace(found, parts=folder_parts(source), config=pipeline_config(path))
+        return found
 
 
 def _gguf(path: Path) -> StoredModel:
@@ -182,7 +189,15 @@ def _pickle(path: Path) -> StoredModel:
         tied |= header.tied
     folder = path if path.is_dir() else None
     facts = (TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in tensors.items())
-    return StoredModel("pickle", tuple(facts), tuple(files), folder=folder, config=read_config(folder) or {}, tied=tied)
+    return StoredModel(
+        with_layout("pickle", file_layout(tensors)),
+        tuple(facts),
+        tuple(files),
+        folder=folder,
+        config=read_config(folder) or {},
+        tied=tied,
+        parts=file_parts(tensors),
+    )
 
 
 def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:

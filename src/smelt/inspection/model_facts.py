@@ -64,10 +64,12 @@ class DtypeFacts:
 
 @dataclass(frozen=True)
 class PartFacts:
-    """All tensors of a named part: `vision`, `projector` or `language`."""
+    """All tensors of a part: of a model that sees and reads (`vision`), of a diffusion model (`unet`)."""
 
     tensors: int
     parameters: int
+    kind: str = ""
+    """The class of a pipeline's component."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,9 @@ class ModelFacts(Shown):
         for part, sizes in self.sizes.items():
             told = ", ".join(text.format(sizes[key]) for key, text in _SIZES.items() if key in sizes)
             yield f"size of {part}" if part else "size", told
-        yield from _under("parts", (f"{name}: {_numbers(one)}" for name, one in self.parts.items()))
+        yield from _under(
+            "parts", (f"{name}: {one.kind and f'{one.kind}, '}{_numbers(one)}" for name, one in self.parts.items())
+        )
         if self.adapter is not None:
             yield from _adapter(self.adapter)
         if self.pack is not None:
@@ -201,7 +205,7 @@ class ModelFacts(Shown):
             yield "experts", ", ".join(self.experts)
         if self.mixture is not None:
             yield "experts", str(self.mixture)
-        if self.vocabulary or self.tokenizer:
+        if (self.vocabulary or self.tokenizer) and not any(part.kind for part in self.parts.values()):
             rows = f"{self.vocabulary:,} tokens" if self.vocabulary else ""
             yield "vocabulary", ", ".join(filter(None, [rows, self.tokenizer or "no tokenizer beside the weights"]))
         if self.tokenizer:

@@ -74,9 +74,9 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.sink.output import check_output
+            from smelt.engine.sink.output_file import check_merge_output
 
-            check_output(Path(out), [], force=force, needed=0)
+            check_merge_output(Path(out), [], force=force, needed=0)
         recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")

@@ -82,5 +82,5 @@ def _held(source: Source) -> MemorySource:
     state |= {name: state[twin] for name, twin in source.tied.items()}
     held = MemorySource(source.label, state)
     held.files, held.folder, held.notes = source.files, source.folder, source.notes
-    held.stored_as = source.stored_as
+    held.arranged_as(source)
     return held

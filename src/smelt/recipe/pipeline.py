@@ -5,6 +5,8 @@ Values of parameters may vary: over depth, by tensor name, by model.
     0.5                                        one number everywhere
     {depth: [0, 0.5, 1]}                       linear interpolation from the first block to the last
     {depth: [0, 0.5, 1], outside: 0}           ... and this for what lies outside the blocks
+    {blocks: [0.5, 0, 0.1, ...]}               by the blocks of a diffusion model; filters by the time it is planned
+                                               (engine/plan/block_values.py)
     [{filter: "*.mlp.*", value: 0.3}, {value: 1}]   the first entry whose pattern matches the tensor's name
     {cars: 0.2, birds: 0.8}   [0.2, 0.8]       one per model, for parameters that are per model
 

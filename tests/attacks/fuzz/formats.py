@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz import (
+    formats_of_diffusion,
     formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,
@@ -20,6 +21,7 @@ from fuzz.format import Format
 __all__ = ["FORMATS", "spread"]
 
 _ALL = (
+    formats_of_diffusion,
     formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,

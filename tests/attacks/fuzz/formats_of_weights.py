@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import smelt
 from checkpoints import random_state, write_model
 
-__all__ = ["FORMATS"]
+__all__ = ["FORMATS", "tensors_of"]
 
 WEIGHTS = "birds/model.safetensors"
 
@@ -52,10 +52,10 @@ def _is_the_mean(place: Path, merged: dict[str, torch.Tensor], read: Any = None)
 
 
 def _all_shards(folder: Path) -> dict[str, torch.Tensor]:
-    return {name: tensor for path in sorted(folder.glob("*.safetensors")) for name, tensor in _tensors(path).items()}
+    return {name: tensor for path in sorted(folder.glob("*.safetensors")) for name, tensor in tensors_of(path).items()}
 
 
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
+def tensors_of(path: Path) -> dict[str, torch.Tensor]:
     """By the format's own library; by hand what it is stricter about, as a NaN beside an entry's words."""
     try:
         return load_file(path)

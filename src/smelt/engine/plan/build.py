@@ -233,7 +233,10 @@ class _Builder:
         if left_out(self._written, one.key):
             return "left out by the recipe"
         if left_out(self._recipe, one.key):
-            return "the vision tower, which all models share"
+            unmerged = self._pool.reference.unmerged.items()
+            why = next((why for pattern, why in unmerged if matches(pattern, one.key)), None)
+            merged = f"{word('include', '*')} merges it too"
+            return f"{why}; {merged}" if why else "the vision tower, which all models share"
         if info.dtype not in dtypes.FLOATS:
             return "integers and flags"
         if info.count == 0:

@@ -14,19 +14,21 @@ from smelt.caller import word
 from smelt.engine.pool import ModelPool
 from smelt.errors import IncompatibleModels
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.folder_files import read_config
+from smelt.formats.folder_files import component_configs, read_config
 from smelt.formats.source import Source
 
 __all__ = ["causes", "remedy", "with_causes"]
 
 _KEYS = {
-    "model_type": ("model_type",),
+    "model_type": ("model_type", "_class_name"),
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim", "embed_dim"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "d_ff"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "num_heads"),
     "num_key_value_heads": ("num_key_value_heads",),
     "vocab_size": ("vocab_size",),
+    "block_out_channels": ("block_out_channels",),
+    "in_channels": ("in_channels",),
 }
 """What decides over shapes and names of tensors, and how configs call it."""
 _SECTIONS = ("text_config", "vision_config", "llm_config", "audio_config")
@@ -46,6 +48,8 @@ def with_causes(pool: ModelPool) -> Iterator[None]:
 
 def remedy(found: Sequence[str]) -> str:
     """What can be done all the same, where the models differ in one thing alone."""
+    if _only(found, "layout"):
+        return "save them in one layout first"
     if _only(found, "num_hidden_layers"):
         return "a recipe's `slices` takes layers from each"
     if _only(found, "vocab_size"):
@@ -67,7 +71,9 @@ def causes(pool: ModelPool) -> list[str]:
                 values.setdefault(known[key], []).append(name)
         if len(values) > 1:
             found.append(f"{key} " + " and ".join(f"{value} ({', '.join(who)})" for value, who in values.items()))
-    if any(one.startswith("model_type") for one in found):  # two families differ in everything, which explains nothing
+    if any(
+        one.startswith(("model_type", "layout")) for one in found
+    ):  # they differ in everything: that explains nothing
         return found[:1]
     return [one for one in found if not one.startswith("vocab_size")] or found
 
@@ -83,9 +89,16 @@ def _alike(pool: ModelPool) -> bool:
 
 def _facts(source: Source) -> dict[str, Any]:
     """Family and size of a model: what its config says, else what its shapes tell."""
+    found: dict[str, Any]
+    if source.layout or source.components:
+        found = {"layout": source.layout} if source.layout else {}
+        found["components"] = ", ".join(sorted(one.folder for one in source.components.values()))
+        for prefix, said in component_configs(source).items():
+            found |= _said(said, prefix)
+        return found
     config = read_config(source.folder)
     if config:
-        found: dict[str, Any] = dict(_said(config, ""))
+        found = dict(_said(config, ""))
         for section in _SECTIONS:
             if isinstance(inner := config.get(section), Mapping):
                 found |= _said(inner, f"{section}.")
@@ -96,9 +109,9 @@ def _facts(source: Source) -> dict[str, Any]:
 
 def _said(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, names in _KEYS.items():
-        value = next((config[name] for name in names if isinstance(config.get(name), int | str)), None)
+        value = next((config[name] for name in names if isinstance(config.get(name), int | str | list)), None)
         if value is not None:
-            yield f"{prefix}{key}", value
+            yield f"{prefix}{key}", str(value) if isinstance(value, list) else value
 
 
 def _seen(source: Source) -> dict[str, Any]:

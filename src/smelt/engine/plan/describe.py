@@ -130,7 +130,9 @@ def describe_plan(
         copied=sum(item.copied for item in plan.items),
         parameters=sum(item.info.count for item in plan.items),
         dtypes=dict(Counter(item.info.dtype for item in plan.items)),
-        shards=[shard.name for shard in lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size))],
+        shards=[
+            shard.name for shard in lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size), plan.components)
+        ],
         bytes_in=plan.bytes_in,
         passes=_passes(ready),
         bytes_out=plan.bytes_out,

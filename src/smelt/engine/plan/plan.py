@@ -21,7 +21,7 @@ from smelt.files.identity import FileIdentity
 from smelt.formats.architecture.expert_stacks import StackForm, StoredTensor
 from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
-from smelt.formats.source import Source, TensorInfo, files_of
+from smelt.formats.source import Component, Source, TensorInfo, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
@@ -288,6 +288,13 @@ class Plan:
         if not self.stacked:
             return {item.key: (item.key, 0) for item in self.items}
         return {part: (one.key, first) for one in self.stacked for part, first in one.parts}
+
+    @property
+    def components(self) -> Mapping[str, Component]:
+        """The sub-folders of the output, by what their tensors' names begin with: those of the base, else of the first
+        model.
+        """
+        return next((source.components for source in self.parents.values()), {})
 
     @property
     def bytes_out(self) -> int:

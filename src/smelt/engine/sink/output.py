@@ -20,9 +20,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.sink.provenance import MANIFEST, MARK
+from smelt.engine.sink.shards import Shard, lay_out
 from smelt.errors import CorruptFile, OutputError, shortened
 from smelt.files.hashing.blake3 import blake3_of
 from smelt.files.identity import FileIdentity, check_unchanged
@@ -30,11 +31,16 @@ from smelt.files.positioned import BINARY, read_at
 from smelt.files.reading import check_name, open_plain, os_reason, parse_json
 from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, swap_folder, try_lock
 from smelt.formats.source import Source
+from smelt.recipe.schema import parse_size
+
+if TYPE_CHECKING:
+    from smelt.engine.plan.plan import Plan
 
 __all__ = [
     "Journal",
     "OutputFolder",
     "check_output",
+    "check_place",
     "clear_finished",
     "disk_full",
     "folder_at_one_go",
@@ -173,6 +179,10 @@ class OutputFolder:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.path.mkdir()
 
+    def shards(self, plan: Plan) -> list[Shard]:
+        """The weights files of a plan."""
+        return lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size), plan.components)
+
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,14 +255,27 @@ def input_paths(sources: Iterable[Source]) -> list[Path]:
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: OutputMark = MARK) -> None:
     """Refuse an output that would destroy something or cannot fit, before any work is done."""
+
+    def overwrite(place: Path, force: bool) -> None:
+        check_overwrite(place, mark, force=force)
+
+    check_place(given, inputs, force=force, needed=needed, overwrite=overwrite)
+
+
+def check_place(
+    given: Path, inputs: Sequence[Path], *, force: bool, needed: int, overwrite: Callable[[Path, bool], None]
+) -> None:
+    """The same for an output of any kind; `overwrite` refuses what may not be replaced."""
     try:
-        _check_output(given, inputs, force=force, needed=needed, mark=mark)
+        _check_place(given, inputs, force=force, needed=needed, overwrite=overwrite)
     except (OSError, RuntimeError) as error:  # pathlib says a loop of links by the latter
         reason = os_reason(error) if isinstance(error, OSError) else str(error)
         raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
 
 
-def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: OutputMark) -> None:
+def _check_place(
+    given: Path, inputs: Sequence[Path], *, force: bool, needed: int, overwrite: Callable[[Path, bool], None]
+) -> None:
     out = given.resolve()
     check_name(out, OutputError)
     if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:
@@ -264,7 +287,7 @@ def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: i
     if os.path.ismount(out):
         raise OutputError(f"{given} is a mount point, which cannot be replaced as a whole; choose a folder inside it")
     _recover(out)
-    check_overwrite(given, mark, force=force)
+    overwrite(given, force)
     parent = next(p for p in out.parents if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise OutputError(f"{parent} cannot be written to")

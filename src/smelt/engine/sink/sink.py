@@ -1,6 +1,6 @@
 """Sinks: memory, or the weights files of a folder in the making (output.py).
 
-Shards are laid out from the plan, blocks land at their offsets, a journal notes finished tensors.
+Shards are laid out from the plan (shards.py), blocks land at their offsets, a journal notes finished tensors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
-from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.engine.sink.shards import Shard, index_files
 from smelt.files.hashing.blake3 import TreeHash
 from smelt.files.positioned import BINARY, FilePlace, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
-from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
     import torch
@@ -100,7 +99,7 @@ class FolderSink(Sink):
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
         """`metadata` is as long as what `complete` will be given."""
         self._folder = folder
-        self._shards = lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size))
+        self._shards = folder.shards(plan)
         self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
         home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
         self._home = {key: home[stored] for key, (stored, _) in plan.places.items()}
@@ -160,11 +159,12 @@ class FolderSink(Sink):
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
-        return {INDEX_NAME: index_file(self._shards)} if len(self._shards) > 1 else {}
+        return dict(index_files(self._shards))
 
     def complete(self, metadata: Mapping[str, str]) -> dict[str, tuple[str, int]]:
         """Write the headers of the shards, all of whose tensors are there; name -> (BLAKE3, bytes) of each."""
-        return {writer.path.name: (writer.complete(metadata), writer.size) for writer in self._writers}
+        made = zip(self._shards, self._writers, strict=True)
+        return {shard.name: (writer.complete(metadata), writer.size) for shard, writer in made}
 
     def close(self) -> None:
         for writer in self._writers:
@@ -199,6 +199,7 @@ class _ShardWriter:
     def prepare(self, finished: Collection[str]) -> None:
         """Make the file, without room for what is to come. Those tensors are there that an earlier run has finished."""
         self._left.difference_update(finished)
+        self.path.parent.mkdir(exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
             os.ftruncate(descriptor, self.size)

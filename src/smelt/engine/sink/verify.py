@@ -55,6 +55,10 @@ class Verification(Shown):
 
 def verify_folder(folder: Path) -> Verification:
     """Recompute every hash of a folder that Smelt wrote (a merged model, an adapter, a pack, a mixture)."""
+    if folder.is_file():
+        raise RecipeError(
+            f"{folder}: is one file, which no manifest stands beside; a folder of Smelt's can be verified"
+        )
     if not folder.is_dir():
         raise RecipeError(f"{folder}: no such folder")
     if not os.path.lexists(folder / MANIFEST):

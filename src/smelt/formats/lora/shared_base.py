@@ -32,7 +32,8 @@ class SharedSource(Source):
     def __init__(self, inner: Source):
         self.inner = inner
         self.label, self.tensors, self.files, self.folder = inner.label, inner.tensors, inner.files, inner.folder
-        self.notes, self.tied, self.beside, self.stored_as = inner.notes, inner.tied, inner.beside, inner.stored_as
+        self.notes, self.tied, self.beside = inner.notes, inner.tied, inner.beside
+        self.arranged_as(inner)
         self._local = threading.local()
 
     def read(self, key: str, start: int, out: Tensor) -> None:

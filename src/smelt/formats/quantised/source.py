@@ -32,6 +32,7 @@ class QuantisedSource(Source):
     def __init__(self, stored: Source, codings: Mapping[str, Coding], left_out: Collection[str], note: str):
         self._stored, self._codings = stored, codings
         self.label, self.files, self.folder, self.beside = stored.label, stored.files, stored.folder, stored.beside
+        self.arranged_as(stored)
         used = {part for coding in codings.values() for part in coding.parts}
         plain = {key: info for key, info in stored.tensors.items() if key not in used and key not in left_out}
         self.tensors = {**plain, **{key: coding.info for key, coding in codings.items()}}

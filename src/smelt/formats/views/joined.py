@@ -24,7 +24,8 @@ class JoinedSource(Source):
     def __init__(self, inner: Source, pieces: Mapping[str, tuple[TensorInfo, tuple[Piece, ...]]]):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
-        self.notes, self.tied, self.stored_as = inner.notes, inner.tied, inner.stored_as
+        self.notes, self.tied = inner.notes, inner.tied
+        self.arranged_as(inner)
         self.tensors = {name: info for name, (info, _) in pieces.items()}
         self._pieces = {name: parts for name, (_, parts) in pieces.items()}
         self._ends = {name: list(accumulate(one.info.count for one in parts)) for name, parts in self._pieces.items()}

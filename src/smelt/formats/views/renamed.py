@@ -33,10 +33,10 @@ class RenamedSource(Source):
     def __init__(self, inner: Source, pieces: Mapping[str, Piece], note: str | None = None):
         self._inner, self._pieces = inner, pieces
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
+        self.arranged_as(inner)
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
         self.codes = {name: self._codes(piece) for name, piece in pieces.items() if piece.stored in inner.codes}
-        self.stored_as = inner.stored_as
         self._lock = threading.Lock()
         self._whole: dict[str, Tensor] = {}
 

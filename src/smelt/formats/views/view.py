@@ -69,6 +69,7 @@ views: Registry[NameView] = Registry(
             "multimodal": ("tower", "qwen_vl", "mllama"),
             "sequences": ("encoder_decoder", "mamba"),
             "experts": ("experts",),
+            "diffusion_file": ("diffusion_file",),
         }.items()
         for name in names
     },
@@ -150,8 +151,9 @@ class HiddenTensorSource(Source):
     def __init__(self, inner: Source, hidden: str, twin: str):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
+        self.arranged_as(inner)
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
-        self.tied, self.stored_as = {**inner.tied, hidden: twin}, inner.stored_as
+        self.tied = {**inner.tied, hidden: twin}
         self.codes = {key: codes for key, codes in inner.codes.items() if key != hidden}
 
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -35,7 +35,8 @@ class VocabSource(Source):
         self, inner: Source, keys: Collection[str], plan: VocabularyPlan, model: str, peers: Mapping[str, Source]
     ):
         self.label, self.files, self.beside = inner.label, inner.files, inner.beside
-        self.folder, self.tied, self.stored_as = inner.folder, inner.tied, inner.stored_as
+        self.folder, self.tied = inner.folder, inner.tied
+        self.arranged_as(inner)
         self._inner, self._plan, self._keys = inner, plan, inner.tensors.keys() & set(keys)
         self._sources = {**peers, model: inner}
         self._models = tuple(plan.sizes)

@@ -19,7 +19,7 @@ from smelt.models.families.guarded_loading import model_with_code, own_code, wit
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["buildable", "empty_causal_lm", "empty_image_text"]
+__all__ = ["buildable", "empty_causal_lm", "empty_image_text", "empty_sequence_classifier"]
 
 _ONE_AT_A_TIME = threading.Lock()
 _FORMATS = ("dtype", "torch_dtype", "quantization_config")
@@ -37,6 +37,11 @@ def empty_causal_lm(config: Mapping[str, Any], label: str, folder: Path | None =
 def empty_image_text(config: Mapping[str, Any], label: str) -> Any:
     """The same for models that answer in words about pictures."""
     return _empty(config, label, "AutoModelForImageTextToText", "model of pictures and texts")
+
+
+def empty_sequence_classifier(config: Mapping[str, Any], label: str, folder: Path | None = None) -> Any:
+    """The same for models with a head over a whole text: classifiers, reward models, cross-encoders."""
+    return _empty(config, label, "AutoModelForSequenceClassification", "classifier of texts", folder)
 
 
 def _empty(config: Mapping[str, Any], label: str, auto: str, what: str, folder: Path | None = None) -> Any:

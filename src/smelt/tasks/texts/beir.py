@@ -1,0 +1,102 @@
+"""What a BEIR folder holds: documents, queries, judgements of which documents answer which query.
+
+    corpus.jsonl      {"_id": "d1", "title": "Iron", "text": "A metal."}     one document per line; a title may be missing
+    queries.jsonl     {"_id": "q1", "text": "What is iron?"}
+    qrels/test.tsv    query-id  corpus-id  score                            a score above 0 is relevant
+
+The same tables may be .csv, .tsv or .parquet; ids may be called `id`. What a model reads of a document is its title and
+its text, with a space between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from smelt.errors import shortened
+from smelt.tasks.task import TaskError
+from smelt.tasks.texts.tables import TableRow, as_name, as_number, as_text, read_table_rows, told_together
+
+__all__ = ["CORPUS", "QRELS", "QUERIES", "qrels_files", "read_candidates", "read_judgements", "read_texts"]
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+_IDS = ("_id", "id")
+_QUERY, _DOCUMENT, _SCORE = "query-id", "corpus-id", "score"
+
+Judged = dict[str, dict[str, float]]
+"""Relevance by document, by query."""
+
+
+def qrels_files(folder: Path) -> dict[str, str]:
+    """The judgements of every split that a BEIR folder has, by the name of their file."""
+    return {path.stem: f"{QRELS}/{path.name}" for path in sorted((folder / QRELS).glob("*.tsv"))}
+
+
+def read_texts(file: Path, what: str) -> dict[str, str]:
+    """The texts of a corpus or of queries, by id; a title comes before its text."""
+    faults: list[str] = []
+    found: dict[str, str] = {}
+    for row in read_table_rows(file, what, ["text"]):
+        try:
+            name = as_name(row, _id_column(row))
+            text = _with_title(row)
+            if name in found:
+                raise ValueError(f"line {row[0]}: the id {shortened(name)!r} stands twice")
+            found[name] = text
+        except ValueError as error:
+            faults.append(str(error))
+    told_together(file, faults)
+    return found
+
+
+def read_judgements(file: Path, what: str, queries: Mapping[str, str], corpus: Mapping[str, str]) -> Judged:
+    """The relevant documents of every query that has some; a name that stands nowhere is refused."""
+    found: Judged = {}
+    for query, document, score in _named(file, what, queries, corpus, scored=True):
+        if score > 0:
+            found.setdefault(query, {})[document] = score
+    if not found:
+        raise TaskError(f"{file}: no query has a relevant document (a score above 0)")
+    return found
+
+
+def read_candidates(
+    file: Path, what: str, queries: Mapping[str, str], corpus: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """The documents among which every query chooses, where a first search has found them."""
+    found: dict[str, dict[str, None]] = {}
+    for query, document, _ in _named(file, what, queries, corpus, scored=False):
+        found.setdefault(query, {})[document] = None
+    return {query: [*documents] for query, documents in found.items()}
+
+
+def _named(
+    file: Path, what: str, queries: Mapping[str, str], corpus: Mapping[str, str], *, scored: bool
+) -> Iterator[tuple[str, str, float]]:
+    columns: Sequence[str] = [_QUERY, _DOCUMENT, *([_SCORE] if scored else [])]
+    faults: list[str] = []
+    found: list[tuple[str, str, float]] = []
+    for row in read_table_rows(file, what, columns):
+        try:
+            query, document = as_name(row, _QUERY), as_name(row, _DOCUMENT)
+            for name, there, kind in ((query, queries, "query"), (document, corpus, "document")):
+                if name not in there:
+                    raise ValueError(f"line {row[0]}: there is no {kind} with the id {shortened(name)!r}")
+            found.append((query, document, as_number(row, _SCORE) if scored else 0.0))
+        except ValueError as error:
+            faults.append(str(error))
+    told_together(file, faults)
+    yield from found
+
+
+def _id_column(row: TableRow) -> str:
+    return next((word for word in _IDS if word in row[1]), _IDS[0])
+
+
+def _with_title(row: TableRow) -> str:
+    """A document may have a title alone: some corpora are made of names."""
+    title = row[1].get("title")
+    if not isinstance(title, str) or not title.strip():
+        return as_text(row, "text")
+    text = row[1].get("text")
+    return f"{title} {text}".strip() if isinstance(text, str) else title.strip()

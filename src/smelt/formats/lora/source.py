@@ -44,6 +44,7 @@ class LoraSource(Source):
         self.base, self._adapter = base, FileSource(str(folder), [adapter_weights(folder)])
         self.label = f"{base.label}+{folder}"
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
+        self.components, self.unmerged = base.components, base.unmerged
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = {**base.files, **self._adapter.files, **seen}
         plan = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))

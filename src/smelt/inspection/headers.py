@@ -17,6 +17,7 @@ from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_files, is_adapter, open_path, pickle_files
+from smelt.formats.sentence_transformers.settings import main_config, module_words
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
 from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
@@ -104,7 +105,10 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     if reader is not None:
         return replace(reader(path), path=path)
     with closing(open_path(path, allow_pickle=False)) as source:
-        return replace(read_source(source, name), path=path)
+        found = read_source(source, name)
+        if name == "sentence_transformers":
+            found = replace(found, format=f"sentence-transformers: {module_words(path)}", config=main_config(source))
+        return replace(found, path=path)
 
 
 def _gguf(path: Path) -> StoredModel:

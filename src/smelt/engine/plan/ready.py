@@ -35,6 +35,7 @@ from smelt.formats.folder_files import (
     small_files,
     updated_config,
 )
+from smelt.formats.sentence_transformers.settings import module_settings
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
@@ -103,7 +104,7 @@ def align(recipe: Recipe, pool: ModelPool) -> AlignedPool:
             )
         return AlignedPool(pool, None, tuple(notes))
     rows = {name: source.tensors[_resolve(source, embedding)].shape[0] for name, source in pool.all.items()}
-    vocabularies = {name: Vocabulary.read(s.folder) if s.folder else None for name, s in pool.all.items()}
+    vocabularies = {name: _vocabulary(source, recipe) for name, source in pool.all.items()}
     if recipe.vocab == "refuse":
         _check_configs(pool, rows)
     overrides = {token: rule.model_dump() for token, rule in recipe.tokens.items()}
@@ -338,11 +339,28 @@ def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
     return [] if recipe.lora else files_beside(pool.all[config_from].folder, merged).notes(config_from)
 
 
+def _vocabulary(source: Source, recipe: Recipe) -> Vocabulary | None:
+    """The tokens of a model, which lie beside the tensors that have no prefix."""
+    if source.folder is None:
+        return None
+    place = source.components[""].folder if "" in source.components else ""
+    if place and recipe.vocab != "refuse":
+        raise RecipeError(
+            f"vocab: {source.label} has its tokenizer in {place}, where Smelt brings vocabularies together in no file; "
+            "load and save the model once with a newer sentence-transformers, which puts it at the top"
+        )
+    return Vocabulary.read(source.folder / place)
+
+
 def _configs(source: Source) -> dict[str, Mapping[str, Any] | None]:
-    """What says what a model is: its config.json, and that of each of its components, by their names."""
-    places = {prefix: f"{one.place}config.json" for prefix, one in source.components.items()}
+    """What says what a model is: its config.json, that of each of its components, and what it says of its modules.
+
+    The config of a component whose tensors have no prefix counts as the model's own, wherever it lies.
+    """
+    places = {prefix: f"{one.place if prefix else ''}config.json" for prefix, one in source.components.items()}
     known: dict[str, Mapping[str, Any] | None] = {"config.json": read_config(source.folder)}
-    return known | {places[prefix]: config for prefix, config in component_configs(source).items()}
+    known |= {places[prefix]: config for prefix, config in component_configs(source).items()}
+    return known | module_settings(source.folder)
 
 
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:

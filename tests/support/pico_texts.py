@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,80 @@ def write_embedder(folder: Path, seed: int = 0, *, dense: bool = True, pooling: 
         modules: list[Any] = [Transformer(str(bert)), Pooling(16, pooling)]
         modules += [Dense(16, 8)] if dense else []
         SentenceTransformer(modules=[*modules, Normalize()], device="cpu", **words).save(str(folder))
+    return folder
+
+
+def write_older(new: Path, old: Path) -> Path:
+    """The same model as older versions of the library laid it out: 0_Transformer, pickles, no folder for Normalize."""
+    from safetensors.torch import load_file
+
+    (old / "0_Transformer").mkdir(parents=True)
+    modules = json.loads((new / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    for module in modules:
+        module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
+    (old / "modules.json").write_text(json.dumps(modules))
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(new / name, old / "0_Transformer")
+    (old / "0_Transformer/sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    (old / "1_Pooling").mkdir()
+    modes = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}
+    (old / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 16, **modes}))
+    if (new / "2_Dense").is_dir():
+        (old / "2_Dense").mkdir()
+        dense = {"in_features": 16, "out_features": 8, "bias": True}
+        (old / "2_Dense/config.json").write_text(
+            json.dumps({**dense, "activation_function": "torch.nn.modules.activation.Tanh"})
+        )
+        torch.save(load_file(new / "2_Dense/model.safetensors"), old / "2_Dense/pytorch_model.bin")
+    return old
+
+
+def write_static(folder: Path, seed: int = 0) -> Path:
+    """A table of word vectors (StaticEmbedding)."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    torch.manual_seed(seed)
+    with quiet():
+        module = StaticEmbedding(bert_tokenizer()._tokenizer, embedding_dim=8)
+        SentenceTransformer(modules=[module], device="cpu").save(str(folder))
+    return folder
+
+
+def write_splade(folder: Path, seed: int = 0) -> Path:
+    """A sparse encoder."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
+    from transformers import BertForMaskedLM
+
+    torch.manual_seed(seed)
+    bert = folder.parent / f"{folder.name}-bert"
+    with quiet():
+        BertForMaskedLM(bert_config()).save_pretrained(bert)
+        bert_tokenizer().save_pretrained(bert)
+        SparseEncoder(modules=[MLMTransformer(str(bert)), SpladePooling()], device="cpu").save(str(folder))
+    return folder
+
+
+def write_clip(folder: Path, seed: int = 0) -> Path:
+    """A CLIP in a folder of sentence-transformers."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import CLIPModel
+    from transformers import CLIPConfig, CLIPImageProcessor
+    from transformers import CLIPModel as Network
+
+    torch.manual_seed(seed)
+    inner = folder.parent / f"{folder.name}-clip"
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    words = {"vocab_size": len(set(WORDS)), "max_position_embeddings": 32, "bos_token_id": 2, "eos_token_id": 3}
+    sight = {"image_size": 8, "patch_size": 4}
+    with quiet():
+        config = CLIPConfig(text_config={**small, **words}, vision_config={**small, **sight}, projection_dim=8)
+        Network(config).save_pretrained(inner)
+        bert_tokenizer().save_pretrained(inner)
+        CLIPImageProcessor(size={"shortest_edge": 8}, crop_size={"height": 8, "width": 8}).save_pretrained(inner)
+        SentenceTransformer(modules=[CLIPModel(str(inner))], device="cpu").save(str(folder))
     return folder
 
 

@@ -19,6 +19,7 @@ from smelt.engine.adapter_output import adapter_notes
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, leave_unmerged, left_out
+from smelt.engine.plan.labels import label_faults
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
@@ -326,7 +327,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
         # An adapter's factors are taken from unrounded changes.
         unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
         plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
-    faults = config_faults(recipe, pool)
+    faults = [*label_faults(recipe, pool), *config_faults(recipe, pool)]
     if faults:
         raise IncompatibleModels(faults)
     ready = ReadyMerge(plan, alignment.pool, alignment, config_from)

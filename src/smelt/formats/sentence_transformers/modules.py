@@ -46,7 +46,7 @@ def read_modules(folder: Path) -> list[Module]:
         raise CorruptFile(f"{file}: is no list of modules")
     found = [_module(file, number, one) for number, one in enumerate(listed)]
     paths = [module.path for module in found]
-    if twice := next((path for path in paths if paths.count(path) > 1), None):
+    if (twice := next((path for path in paths if paths.count(path) > 1), None)) is not None:
         raise CorruptFile(f"{file}: two modules lie in {shortened(twice)!r}")
     for module in found:
         _check_there(folder, module)

@@ -3,7 +3,7 @@
 modules          which there are, in which order: one with and one without normalisation are two models
 pooling          how vectors of tokens become one, in the words of newer folders
 prompts          what is put before a text, and which one if none is named
-similarity       how two vectors are compared; the cosine where nothing is said
+similarity       how two vectors are compared; where nothing is said the cosine, of sparse ones the dot product
 
 Every word is written down whatever a folder leaves out, so that one that says nothing and one that says the default are
 alike. Other modules without weights are compared by their own config.json; a dense layer's is compared as any config.
@@ -36,24 +36,28 @@ _OLD_MODES = {
 """A switch of older folders -> the name of the mode."""
 
 
+_RENAMED = {"MLMTransformer": "Transformer", "CLIPModel": "Transformer"}
+"""A class of older folders -> the one that does the same in newer ones."""
+
+
 def module_settings(folder: Path | None) -> dict[str, Mapping[str, Any]]:
     """What a folder says of all that, by the file that says it; nothing where it is no such folder."""
     if folder is None or not is_there(folder / MODULES):
         return {}
     modules = read_modules(folder)
-    found: dict[str, Mapping[str, Any]] = {MODULES: {"modules": [module.kind for module in modules]}}
+    found: dict[str, Mapping[str, Any]] = {MODULES: {"modules": [_RENAMED.get(module.kind, module.kind) for module in modules]}}
     for module in modules:
         if module.kind == "Pooling":
             found[f"{module.path}/config.json"] = _pooling(module.config(folder))
         elif module.path and not module_folders(folder, module):
             found[f"{module.path}/config.json"] = module.config(folder)
     said = read_json_table(folder / SETTINGS) if is_there(folder / SETTINGS) else {}
-    prompts = said.get("prompts")
+    prompts, kind = said.get("prompts"), said.get("model_type", "SentenceTransformer")
     found[SETTINGS] = {
-        "model_type": said.get("model_type", "SentenceTransformer"),
+        "model_type": kind,
         "prompts": _written(prompts) if isinstance(prompts, Mapping) else "none",
         "default_prompt_name": said.get("default_prompt_name"),
-        "similarity_fn_name": said.get("similarity_fn_name") or "cosine",
+        "similarity_fn_name": said.get("similarity_fn_name") or ("dot" if kind == "SparseEncoder" else "cosine"),
     }
     return found
 

@@ -197,7 +197,9 @@ def test_a_dense_layer_of_another_size_than_its_config_is_refused(pair: list[Pat
 
 
 def test_dense_layers_of_two_sizes_do_not_merge(pair: list[Path], tmp_path: Path) -> None:
-    save_file({"linear.weight": torch.zeros(4, 16), "linear.bias": torch.zeros(4)}, pair[1] / "2_Dense/model.safetensors")
+    save_file(
+        {"linear.weight": torch.zeros(4, 16), "linear.bias": torch.zeros(4)}, pair[1] / "2_Dense/model.safetensors"
+    )
     config = json.loads((pair[1] / "2_Dense/config.json").read_text())
     (pair[1] / "2_Dense/config.json").write_text(json.dumps({**config, "out_features": 4}))
     with pytest.raises(IncompatibleModels, match=r"'2_Dense.linear.weight' is \(8, 16\) in a but \(4, 16\) in b"):

@@ -45,7 +45,9 @@ def module_settings(folder: Path | None) -> dict[str, Mapping[str, Any]]:
     if folder is None or not is_there(folder / MODULES):
         return {}
     modules = read_modules(folder)
-    found: dict[str, Mapping[str, Any]] = {MODULES: {"modules": [_RENAMED.get(module.kind, module.kind) for module in modules]}}
+    found: dict[str, Mapping[str, Any]] = {
+        MODULES: {"modules": [_RENAMED.get(module.kind, module.kind) for module in modules]}
+    }
     for module in modules:
         if module.kind == "Pooling":
             found[f"{module.path}/config.json"] = _pooling(module.config(folder))

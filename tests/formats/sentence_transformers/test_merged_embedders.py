@@ -141,7 +141,7 @@ def test_parents_that_encode_in_different_ways_are_refused(
 def test_a_parent_without_a_module_is_refused(pair: list[Path], tmp_path: Path) -> None:
     modules = json.loads((pair[1] / "modules.json").read_text())
     (pair[1] / "modules.json").write_text(json.dumps(modules[:3]))
-    with pytest.raises(IncompatibleModels, match="modules is .*'Normalize'"):
+    with pytest.raises(IncompatibleModels, match=r"modules is .*'Normalize'"):
         _merge(pair, tmp_path / "out")
     (pair[1] / "modules.json").write_text(json.dumps(modules[:2]))
     with pytest.raises(IncompatibleModels, match=r"b lacks '2_Dense.linear.bias'"):
@@ -161,7 +161,7 @@ def test_a_module_outside_the_folder_is_refused(pair: list[Path], path: Any) -> 
     modules = json.loads((pair[1] / "modules.json").read_text())
     modules[2]["path"] = path
     (pair[1] / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(CorruptFile, match="not in this folder|no type and path"):
+    with pytest.raises(CorruptFile, match=r"not in this folder|no type and path"):
         smelt.inspect(str(pair[1]))
 
 

@@ -256,5 +256,5 @@ def test_modules_with_code_of_their_own_are_refused(place: Path, tmp_path: Path)
     modules = json.loads((folder / "modules.json").read_text())
     modules[1]["type"] = "my_pooling.Pooling"
     (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(RecipeError, match="my_pooling.Pooling"):
+    with pytest.raises(RecipeError, match=r"my_pooling\.Pooling"):
         smelt.evaluate(folder, place / "pairs")

@@ -60,5 +60,5 @@ def test_a_damaged_table_is_refused_with_its_line(tmp_path: Path, name: str, con
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="test.csv is not there"):
+    with pytest.raises(TaskError, match=r"test\.csv is not there"):
         read_table_rows(tmp_path / "test.csv", "metals/test", ["text"])

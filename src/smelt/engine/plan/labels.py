@@ -2,7 +2,7 @@
 
 A head gives one number for each label, in the order of `id2label` in config.json. Two heads of one size whose labels
 stand in another order, or are others, would merge without a word and mix classes up. A config that names none
-(LABEL_0, LABEL_1, ...) says nothing about it. No word of the recipe allows it, but heads that are not merged may differ.
+(LABEL_0, LABEL_1) says nothing about it. No word of the recipe allows it, but heads that are not merged may differ.
 """
 
 from __future__ import annotations

@@ -72,6 +72,6 @@ def _check_there(folder: Path, module: Module) -> None:
         )
     if module.kind in _NEEDS_CONFIG and not is_there(folder / module.path / "config.json"):
         raise CorruptFile(
-            f"{folder}: {MODULES} names the module {module.kind} in {shortened(repr(module.path))}, but its config.json "
-            "is not there"
+            f"{folder}: {MODULES} names the module {module.kind} in {shortened(repr(module.path))}, "
+            "but its config.json is not there"
         )

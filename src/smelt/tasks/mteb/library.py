@@ -40,9 +40,8 @@ def task_object(name: str, data: Path | None) -> Any:
         try:
             found = mteb.get_task(name)
         except KeyError:
-            raise TaskError(
-                unknown("task of mteb", name, sorted(one.metadata.name for one in mteb.get_tasks()))
-            ) from None
+            names = sorted(one.metadata.name for one in mteb.get_tasks(exclude_superseded=False))
+            raise TaskError(unknown("task of mteb", name, names)) from None
     if data is not None:
         found.metadata = found.metadata.model_copy(update={"dataset": {"path": str(data.resolve()), "revision": None}})
     return found

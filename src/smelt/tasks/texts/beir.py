@@ -1,6 +1,6 @@
 """What a BEIR folder holds: documents, queries, judgements of which documents answer which query.
 
-    corpus.jsonl      {"_id": "d1", "title": "Iron", "text": "A metal."}     one document per line; a title may be missing
+    corpus.jsonl      {"_id": "d1", "title": "Iron", "text": "A metal."}     a document per line; a title may be missing
     queries.jsonl     {"_id": "q1", "text": "What is iron?"}
     qrels/test.tsv    query-id  corpus-id  score                            a score above 0 is relevant
 

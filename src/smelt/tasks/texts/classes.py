@@ -152,7 +152,8 @@ class PreparedClasses(PreparedTask):
             place = one.label if isinstance(one.label, int) else known.get(one.label.casefold(), len(labels))
             if place >= len(labels):
                 raise TaskError(
-                    f"{self.task.name}, line {one.line}: the label {one.label!r} is none of {who}'s: {', '.join(labels)}"
+                    f"{self.task.name}, line {one.line}: the label {one.label!r} is none of {who}'s: "
+                    f"{', '.join(labels)}"
                 )
             found.append(place)
         return found

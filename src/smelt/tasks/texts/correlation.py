@@ -9,14 +9,13 @@ fewer than 20 pairs it is at least Fisher's, atanh(rho) ± z √((1 + rho²/2) /
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.tasks.intervals import Z95
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["average_ranks", "spearman", "spearman_interval"]
 
@@ -34,7 +33,7 @@ def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return ranks
 
 
-def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
+def spearman(one: ArrayLike, other: ArrayLike) -> float | None:
     """Between -1 and 1; nothing where one of the two is the same number all along."""
     import numpy as np
 
@@ -44,7 +43,7 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     return max(-1.0, min(1.0, float(first @ second) / size)) if size else None
 
 
-def spearman_interval(one: Sequence[float], other: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+def spearman_interval(one: ArrayLike, other: ArrayLike, *, seed: int = 0) -> tuple[float, float]:
     """95 %; the same numbers give the same interval."""
     import numpy as np
 

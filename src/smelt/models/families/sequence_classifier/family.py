@@ -6,7 +6,7 @@ sentence-transformers adds to its folder (`modules.json`, settings) changes no s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from smelt.errors import RecipeError
 from smelt.files.reading import find_json_table
@@ -27,7 +27,7 @@ class SequenceClassifierFamily(Family):
 
     name = "sequence_classifier"
     model_kinds = frozenset({"text_classifier"})
-    loaded_type: type[Any] | None = TextClassifier
+    loaded_type: ClassVar[type[Any] | None] = TextClassifier
 
     def recognises(self, model: ModelInput) -> bool:
         named = (model.config or {}).get("architectures")
@@ -69,8 +69,8 @@ class CrossEncoderFamily(SequenceClassifierFamily):
         found: TextClassifier = super().assemble(given, text, device, dtype)
         if len(found.labels) != 1:
             raise RecipeError(
-                f"{given.label}: gives a pair {len(found.labels)} scores ({', '.join(found.labels[:8])}), so it does not "
-                "say how well two texts match; put a task of classes to it"
+                f"{given.label}: gives a pair {len(found.labels)} scores ({', '.join(found.labels[:8])}), "
+                "so it does not say how well two texts match; put a task of classes to it"
             )
         return CrossEncoder(found)
 

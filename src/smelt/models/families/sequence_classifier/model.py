@@ -154,7 +154,7 @@ class CrossEncoder:
     ) -> list[str]:
         if candidates is None:
             raise RecipeError(
-                f"{self.label}: is a cross-encoder, which reads a query together with each of {len(corpus):,} documents; "
-                "name the candidates of every query in retrieval.yaml (`candidates: {test: FILE}`)"
+                f"{self.label}: is a cross-encoder, which reads a query together with each of {len(corpus):,} "
+                "documents; name the candidates of every query in retrieval.yaml (`candidates: {test: FILE}`)"
             )
         return candidates[query]

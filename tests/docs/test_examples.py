@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 
 import smelt
 from pico_llama import pairs, write_chat_task, write_llama
+from pico_texts import write_classifier, write_embedder
 from smelt.evaluation.row import Row, read_rows
 from smelt.methods import stages
 from smelt.methods.explanation import example_recipe
@@ -65,6 +66,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     write_language_models(room)
     write_seeing_models(room)
+    write_models_of_texts(room)
     return room
 
 
@@ -114,6 +116,16 @@ def write_seeing_models(room: Path) -> None:
     """What docs/how-to/multimodal.md and docs/how-to/select.md name: a base and three fine-tunes that see and read."""
     for name, change in (("", 0.0), ("-animals", 0.1), ("-numbers", 0.2), ("-flags", 0.3)):
         save_llava(room / f"seer{name}", change=change)
+
+
+def write_models_of_texts(room: Path) -> None:
+    """What docs/how-to/embedders.md names: embedders, a cross-encoder, classifiers, a reward model."""
+    for seed, name in enumerate(("", "-news", "-law")):
+        write_embedder(room / f"sentences{name}", seed, prompts={"query": "query: ", "document": ""})
+    write_classifier(room / "reranker", labels=("score",))
+    write_classifier(room / "helpful", labels=("helpful",))
+    for seed, name in enumerate(("hotels", "trains")):
+        write_classifier(room / f"moods-{name}", seed, labels=("bad", "good"))
 
 
 def write_byte_level(folder: Path) -> None:

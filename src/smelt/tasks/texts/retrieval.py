@@ -95,6 +95,13 @@ class RetrievalTask(TextTask, strict=True):
                 raise TaskError(f"{what}: the query {alone!r} has no candidates in {self.candidates[split]}")
         return Search(corpus, {query: queries[query] for query in relevant}, relevant, some)
 
+    def _files(self) -> list[Path]:
+        """Tables may lie in another folder, which several tasks share."""
+        named = [self.corpus, self.queries, *self.files.values(), *self.candidates.values()]
+        inside = super()._files()
+        outside = {(self.folder / name).resolve() for name in named} - {file.resolve() for file in inside}
+        return [*inside, *sorted(file for file in outside if file.is_file())]
+
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
     ) -> PreparedRetrieval:

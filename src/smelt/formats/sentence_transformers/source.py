@@ -14,18 +14,18 @@ from pathlib import Path
 from smelt.errors import CorruptFile
 from smelt.files.reading import is_there, names_in
 from smelt.formats.components import ComponentsSource
+from smelt.formats.part_folders import MODULES
 from smelt.formats.pickles import open_pickles
 from smelt.formats.safetensors import INDEX, open_folder
 from smelt.formats.sentence_transformers.modules import Module, read_modules
 from smelt.formats.source import Component, Source
 
-__all__ = ["module_folders", "open_sentence_transformers"]
+__all__ = ["PICKLE", "module_folders", "modules_without_weights", "open_sentence_transformers"]
 
-_PICKLE = "pytorch_model.bin"
+PICKLE = "pytorch_model.bin"
 _MOST_FOLDERS = 100
 """Below one module; no model has that many."""
-_WEIGHTLESS = ("Dense", "Transformer", "StaticEmbedding", "CLIPModel")
-"""Classes that are nothing without weights."""
+_NEEDS_WEIGHTS = ("Dense", "Transformer", "StaticEmbedding", "CLIPModel")
 
 
 def open_sentence_transformers(path: Path, *, allow_pickle: bool, open_top: Callable[[], Source]) -> Source:
@@ -36,7 +36,7 @@ def open_sentence_transformers(path: Path, *, allow_pickle: bool, open_top: Call
     try:
         for module in modules:
             folders = module_folders(path, module)
-            if not folders and module.kind in _WEIGHTLESS:
+            if not folders and module.kind in _NEEDS_WEIGHTS:
                 raise CorruptFile(f"{path / module.path}: the module {module.kind} has no weights (model.safetensors)")
             for folder in folders:
                 prefix = f"{folder}." if parts else ""
@@ -69,15 +69,23 @@ def module_folders(path: Path, module: Module) -> list[str]:
     return found
 
 
+def modules_without_weights(path: Path) -> list[str]:
+    """The folders of modules that need weights and have none, but a pickle at most."""
+    if not is_there(path / MODULES):
+        return []
+    modules = [module for module in read_modules(path) if module.path and module.kind in _NEEDS_WEIGHTS]
+    return [module.path for module in modules if not any((path / module.path).rglob("*.safetensors"))]
+
+
 def _has_weights(folder: Path) -> bool:
     names = names_in(folder)
-    return _PICKLE in names or INDEX in names or any(name.endswith((".safetensors", ".bin")) for name in names)
+    return PICKLE in names or INDEX in names or any(name.endswith((".safetensors", ".bin")) for name in names)
 
 
 def _open(folder: Path, allow_pickle: bool) -> Source:
     if is_there(folder / INDEX) or any(name.endswith(".safetensors") for name in names_in(folder)):
         return open_folder(folder)
-    return open_pickles(folder, [folder / _PICKLE], allow=allow_pickle)
+    return open_pickles(folder, [folder / PICKLE], allow=allow_pickle)
 
 
 def _check_size(path: Path, module: Module, part: Source) -> None:

@@ -213,3 +213,13 @@ def test_inspect_names_the_modules(two: list[Path], tmp_path: Path) -> None:
     (older / "2_Dense/pytorch_model.bin").unlink()
     shutil.copy(two[0] / "2_Dense/model.safetensors", older / "2_Dense")
     assert smelt.inspect(str(older)).format == said
+
+
+def test_the_top_of_a_folder_may_be_called_a_point(tmp_path: Path) -> None:
+    """As model2vec calls it."""
+    models = [write_static(tmp_path / name, seed) for seed, name in enumerate("ab")]
+    for one in models:
+        (one / "modules.json").write_text((one / "modules.json").read_text().replace('"path": ""', '"path": "."'))
+    _merge(models, tmp_path / "out")
+    tables = [load_file(one / "model.safetensors")["embedding.weight"] for one in (*models, tmp_path / "out")]
+    assert torch.equal(tables[2], (tables[0] + tables[1]) / 2)

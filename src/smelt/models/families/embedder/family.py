@@ -18,7 +18,9 @@ from typing import Any
 from smelt.errors import CorruptFile, MissingExtra, RecipeError, shortened
 from smelt.files.reading import find_json_table, read_json
 from smelt.files.remote_code import is_trusted, permit_code
+from smelt.formats.source import Source
 from smelt.models.families.embedder.model import Embedder
+from smelt.models.families.embedder.overlay import overlay_weights
 from smelt.models.families.family import Family, families
 from smelt.models.families.model_input import ModelInput
 
@@ -40,7 +42,7 @@ class EmbedderFamily(Family):
         return model.folder is not None and (model.folder / _MODULES).is_file() and _class_of(model.folder) is not None
 
     def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> Embedder:
-        """The model of a folder; its weights are read by the library that owns the format."""
+        """The model of a folder, read by the library that owns the format; then what a Source has of its own."""
         import torch
 
         folder = _folder_of(given)
@@ -56,25 +58,27 @@ class EmbedderFamily(Family):
             module = getattr(library, name)(
                 str(folder), device=device, local_files_only=True, trust_remote_code=is_trusted()
             )
-            module = module.eval().requires_grad_(False).to(getattr(torch, dtype))
+            module = module.eval().requires_grad_(False)
+        if given.source is not None and _comes_from_elsewhere(given.source, folder):
+            overlay_weights(module, given.source, folder)
+        module = module.to(getattr(torch, dtype))
         return Embedder(given.label, module, device, dtype, _hash(module.state_dict()), folder)
 
 
 def _folder_of(given: ModelInput) -> Path:
-    """The folder of a model that is stored as one; what is put together from several places is not."""
+    """The folder with a model's modules."""
     folder = given.folder
     if folder is None or not (folder / _MODULES).is_file():
         raise RecipeError(
             f"{given.label}: has no {_MODULES}, so it is not known how it makes one vector of a text; give a "
             "sentence-transformers folder"
         )
-    outside = [file for file in (given.source.files if given.source is not None else ()) if folder not in file.parents]
-    if outside:
-        raise RecipeError(
-            f"{given.label}: its weights come from several places ({outside[0].name} is not in {folder}), and an "
-            "embedder is loaded from one folder; merge them into one first (smelt merge, or smelt convert)"
-        )
     return folder
+
+
+def _comes_from_elsewhere(source: Source | None, folder: Path) -> bool:
+    """Whether numbers of a model lie outside of its folder, as those of an adapter do."""
+    return source is not None and any(folder.resolve() not in file.resolve().parents for file in source.files)
 
 
 def _class_of(folder: Path) -> str | None:

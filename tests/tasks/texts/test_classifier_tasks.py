@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 import smelt
-from pico_texts import TEXTS, bert_tokenizer, quiet, write_classifier
+from pico_texts import TEXTS, bert_tokenizer, quiet, write_bert, write_classifier
 from smelt.errors import RecipeError
 from smelt.tasks.task import TaskError
 from smelt.tasks.texts.macro_f1 import macro_f1
@@ -208,3 +208,9 @@ def test_bad_preferences_are_refused(place: Path, tmp_path: Path, row: dict[str,
     (folder / "test.jsonl").write_text(json.dumps(row))
     with pytest.raises(TaskError, match=said):
         smelt.evaluate(place / "reward", folder)
+
+
+def test_a_model_without_a_head_is_told_so(tmp_path: Path) -> None:
+    model = write_bert(tmp_path / "bert")
+    with pytest.raises(RecipeError, match=r"is a BertModel by its config\.json, and the tasks ask for a classifier"):
+        smelt.evaluate(model, _write_classes(tmp_path / "mood", RIGHT))

@@ -59,7 +59,7 @@ class PreferenceColumns(Strict):
 class PreferenceTask(TextTask, strict=True):
     """What is asked of a reward model: which of two replies is better."""
 
-    kind: ClassVar[str] = "preferences"
+    kind: ClassVar[str] = "preference"
     called: ClassVar[str] = "a task of preferences"
     unit: ClassVar[str] = "pair"
     model_kind: ClassVar[str] = "text_classifier"

@@ -1,7 +1,7 @@
 """Weights of a Source over those that an embedder was loaded with: an adapter over its base is such a Source.
 
-A tensor without a prefix belongs to the first module that has weights, one with a module's folder before its name to that
-module, as `formats/sentence_transformers/source.py` names them. Numbers that find no place are refused.
+A tensor without a prefix belongs to the first module that has weights, any other to the module in whose folder it lies:
+`formats/sentence_transformers/source.py` names them so. Numbers that find no place are refused.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ sentence-transformers adds to its folder (`modules.json`, settings) changes no s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, shortened
 from smelt.files.reading import find_json_table
 from smelt.models.families.causal_lm.tokenizer import check_vocabulary, no_tokenizer, read_tokenizer, tokenizer_place
 from smelt.models.families.empty_model import empty_sequence_classifier
@@ -19,6 +20,7 @@ from smelt.models.families.sequence_classifier.model import CrossEncoder, TextCl
 
 __all__ = ["CROSS_ENCODER", "SEQUENCE_CLASSIFIER", "CrossEncoderFamily", "SequenceClassifierFamily"]
 
+_HEAD = "ForSequenceClassification"
 _SETTINGS = "config_sentence_transformers.json"
 
 
@@ -31,7 +33,7 @@ class SequenceClassifierFamily(Family):
 
     def recognises(self, model: ModelInput) -> bool:
         named = (model.config or {}).get("architectures")
-        return isinstance(named, list) and any(str(one).endswith("ForSequenceClassification") for one in named)
+        return isinstance(named, list) and any(str(one).endswith(_HEAD) for one in named)
 
     def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> Any:
         """A classifier; `text` gives the config and the tokenizer where `given` has none."""
@@ -40,6 +42,7 @@ class SequenceClassifierFamily(Family):
         for one in (given, text):
             one.config = one.config or one.config_in_file
         config = known_config(given, text)
+        _check_head(config, given.label)
         folder = given.folder if given.config else text.folder
         module = empty_sequence_classifier(config, given.label, folder)
         digest = load_weights(module, given, device, getattr(torch, dtype)).hash
@@ -50,6 +53,16 @@ class SequenceClassifierFamily(Family):
         tokenizer = read_tokenizer(*place)
         check_vocabulary(given.label, module, tokenizer)
         return TextClassifier(given.label, module, tokenizer, dict(config), device, dtype, digest, place[0])
+
+
+def _check_head(config: Mapping[str, Any], label: str) -> None:
+    """Refuse a model that says it is another: its hundred missing tensors would not tell what is the matter."""
+    named = config.get("architectures")
+    if isinstance(named, list) and named and not any(str(one).endswith(_HEAD) for one in named):
+        raise RecipeError(
+            f"{label}: is a {shortened(str(named[0]))} by its config.json, and the tasks ask for a classifier of texts "
+            f"(...{_HEAD})"
+        )
 
 
 class CrossEncoderFamily(SequenceClassifierFamily):

@@ -209,6 +209,7 @@ def test_dense_layers_of_two_sizes_do_not_merge(pair: list[Path], tmp_path: Path
 def test_inspect_names_the_modules(two: list[Path], tmp_path: Path) -> None:
     said = "sentence-transformers: Transformer, Pooling (mean), Dense (16 to 8), Normalize"
     assert smelt.inspect(str(two[0])).format == said
+    assert not smelt.inspect(str(two[0])).tied  # a BertModel has no head, whatever `tie_word_embeddings` says
     older = write_older(two[0], tmp_path / "old")
     (older / "2_Dense/pytorch_model.bin").unlink()
     shutil.copy(two[0] / "2_Dense/model.safetensors", older / "2_Dense")

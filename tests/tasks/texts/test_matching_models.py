@@ -13,7 +13,7 @@ import pytest
 
 import smelt
 from pico_texts import TEXTS, quiet, write_classifier, write_embedder, write_splade
-from smelt.errors import RecipeError
+from smelt.errors import NumericalError, RecipeError
 from smelt.models.families.load import load
 from smelt.tasks.registry import find_task
 from smelt.tasks.task import TaskError
@@ -178,6 +178,22 @@ def test_the_query_itself_is_left_out_where_ids_are_shared(place: Path) -> None:
     texts = {"a": "a cat", "b": "gold"}
     assert model.rank(texts, texts, leave_out_same=True, **words) == {"a": ["b"], "b": ["a"]}
     assert model.rank(texts, texts, leave_out_same=False, **words)["b"][0] in texts
+
+
+def test_of_equal_documents_the_first_by_id_come_first(place: Path) -> None:
+    model = load(place / "prompted", "text_matcher")
+    words = {"candidates": None, "leave_out_same": False, "batch": 4, "tell": lambda count: None}
+    corpus = {f"d{number}": "gold" for number in (5, 3, 1, 4, 2)}
+    assert model.rank({"q": "iron"}, corpus, depth=2, **words) == {"q": ["d1", "d2"]}
+
+
+@pytest.mark.parametrize("task", ["pairs", "beir"])
+def test_a_model_with_nan_is_refused(place: Path, task: str) -> None:
+    model = load(place / "prompted", "text_matcher")
+    model.module[2].linear.bias.data.fill_(float("nan"))
+    model.hash = "broken"
+    with pytest.raises(NumericalError, match="its weights are not sound"):
+        smelt.evaluate(model, place / task)
 
 
 def test_a_limit_takes_some_queries_and_all_documents(place: Path) -> None:

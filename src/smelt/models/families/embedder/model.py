@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import NumericalError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -38,7 +40,7 @@ class Embedder:
         for start in range(0, len(pairs), batch):
             some = pairs[start : start + batch]
             one, other = (_rows(vectors, [places[pair[side]] for pair in some]) for side in (0, 1))
-            found += self.module.similarity_pairwise(one, other).float().tolist()
+            found += self._sound(self.module.similarity_pairwise(one, other)).tolist()
             tell(len(some))
         return found
 
@@ -67,17 +69,25 @@ class Embedder:
         best: dict[str, list[tuple[float, str]]] = {query: [] for query in queries}
         for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
             some = ids[start : start + _DOCUMENTS_AT_ONCE]
+            where = {name: place for place, name in enumerate(some)}
             scores = self.module.similarity(asked, self.module.encode_document([corpus[one] for one in some], **words))
-            for row, query in zip(_dense(scores), queries, strict=True):
-                allowed = set(candidates[query]) if candidates is not None else None
-                found = [
-                    (-score, name)
-                    for score, name in zip(row.float().tolist(), some, strict=True)
-                    if (allowed is None or name in allowed) and not (leave_out_same and name == query)
-                ]
+            for row, query in zip(self._sound(_dense(scores)), queries, strict=True):
+                places = (
+                    [where[name] for name in candidates[query] if name in where]
+                    if candidates is not None
+                    else _largest(row, depth + 1)  # one more, if the query itself is left out
+                )
+                scored = zip((-row[places]).tolist(), (some[place] for place in places), strict=True)
+                found = [(score, name) for score, name in scored if not (leave_out_same and name == query)]
                 best[query] = sorted([*best[query], *found])[:depth]
             tell(len(some))
         return {query: [name for _, name in found] for query, found in best.items()}
+
+    def _sound(self, scores: Tensor) -> Tensor:
+        """Scores in float32; NaN or infinity is no order of anything."""
+        if not bool(scores.isfinite().all()):
+            raise NumericalError(f"{self.label}: gives NaN or infinite scores")
+        return scores.float()
 
 
 def _documents(
@@ -87,6 +97,15 @@ def _documents(
     if candidates is None:
         return [*corpus]
     return list(dict.fromkeys(name for query in queries for name in candidates[query]))
+
+
+def _largest(row: Tensor, count: int) -> list[int]:
+    """The places of the largest scores, and of all that equal the least of them: ties go by id."""
+    import torch
+
+    least = torch.topk(row, min(count, len(row))).values[-1]
+    places: list[int] = (row >= least).nonzero()[:, 0].tolist()
+    return places
 
 
 def _rows(vectors: Tensor, places: list[int]) -> Tensor:

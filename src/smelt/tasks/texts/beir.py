@@ -10,12 +10,12 @@ its text, with a space between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from smelt.errors import shortened
 from smelt.tasks.task import TaskError
-from smelt.tasks.texts.tables import TableRow, as_name, as_number, as_text, read_table_rows, told_together
+from smelt.tasks.texts.tables import TableRow, as_name, as_number, as_text, parsed_rows
 
 __all__ = ["CORPUS", "QRELS", "QUERIES", "qrels_files", "read_candidates", "read_judgements", "read_texts"]
 
@@ -34,19 +34,16 @@ def qrels_files(folder: Path) -> dict[str, str]:
 
 def read_texts(file: Path, what: str) -> dict[str, str]:
     """The texts of a corpus or of queries, by id; a title comes before its text."""
-    faults: list[str] = []
-    found: dict[str, str] = {}
-    for row in read_table_rows(file, what, ["text"]):
-        try:
-            name = as_name(row, _id_column(row))
-            text = _with_title(row)
-            if name in found:
-                raise ValueError(f"line {row[0]}: the id {shortened(name)!r} stands twice")
-            found[name] = text
-        except ValueError as error:
-            faults.append(str(error))
-    told_together(file, faults)
-    return found
+    seen: set[str] = set()
+
+    def named(row: TableRow) -> tuple[str, str]:
+        name = as_name(row, _id_column(row))
+        if name in seen:
+            raise ValueError(f"line {row[0]}: the id {shortened(name)!r} stands twice")
+        seen.add(name)
+        return name, _with_title(row)
+
+    return dict(parsed_rows(file, what, ["text"], named))
 
 
 def read_judgements(file: Path, what: str, queries: Mapping[str, str], corpus: Mapping[str, str]) -> Judged:
@@ -72,21 +69,17 @@ def read_candidates(
 
 def _named(
     file: Path, what: str, queries: Mapping[str, str], corpus: Mapping[str, str], *, scored: bool
-) -> Iterator[tuple[str, str, float]]:
-    columns: Sequence[str] = [_QUERY, _DOCUMENT, *([_SCORE] if scored else [])]
-    faults: list[str] = []
-    found: list[tuple[str, str, float]] = []
-    for row in read_table_rows(file, what, columns):
-        try:
-            query, document = as_name(row, _QUERY), as_name(row, _DOCUMENT)
-            for name, there, kind in ((query, queries, "query"), (document, corpus, "document")):
-                if name not in there:
-                    raise ValueError(f"line {row[0]}: there is no {kind} with the id {shortened(name)!r}")
-            found.append((query, document, as_number(row, _SCORE) if scored else 0.0))
-        except ValueError as error:
-            faults.append(str(error))
-    told_together(file, faults)
-    yield from found
+) -> list[tuple[str, str, float]]:
+    """Query, document and score of every row, whose ids are all there."""
+
+    def judged(row: TableRow) -> tuple[str, str, float]:
+        query, document = as_name(row, _QUERY), as_name(row, _DOCUMENT)
+        for name, there, kind in ((query, queries, "query"), (document, corpus, "document")):
+            if name not in there:
+                raise ValueError(f"line {row[0]}: there is no {kind} with the id {shortened(name)!r}")
+        return query, document, as_number(row, _SCORE) if scored else 0.0
+
+    return parsed_rows(file, what, [_QUERY, _DOCUMENT, *([_SCORE] if scored else [])], judged)
 
 
 def _id_column(row: TableRow) -> str:

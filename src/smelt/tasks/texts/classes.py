@@ -29,7 +29,7 @@ from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.result import Result, choice_result
 from smelt.tasks.task import PreparedTask, TaskError
 from smelt.tasks.texts.macro_f1 import macro_f1, macro_f1_interval
-from smelt.tasks.texts.tables import TableRow, as_text, read_table_rows, told_together
+from smelt.tasks.texts.tables import TableRow, as_text, parsed_rows
 from smelt.tasks.texts.text_task import TextTask
 
 if TYPE_CHECKING:
@@ -74,18 +74,15 @@ class ClassTask(TextTask, strict=True):
     metric: Literal["accuracy", "macro_f1"] = "accuracy"
 
     def records(self, split: str) -> list[LabelledText]:
-        file, names = self.file(split), self.columns
+        names = self.columns
         columns = [names.text, *([names.second] if names.second else []), names.label]
-        faults, found = [], []
-        for row in read_table_rows(file, f"{self.name}/{split}", columns):
-            try:
-                text = as_text(row, names.text)
-                both = (text, as_text(row, names.second)) if names.second else text
-                found.append(LabelledText(both, self._label(row), row[0]))
-            except ValueError as error:
-                faults.append(str(error))
-        told_together(file, faults)
-        return found
+
+        def labelled(row: TableRow) -> LabelledText:
+            text = as_text(row, names.text)
+            both = (text, as_text(row, names.second)) if names.second else text
+            return LabelledText(both, self._label(row), row[0])
+
+        return parsed_rows(self.file(split), f"{self.name}/{split}", columns, labelled)
 
     def _label(self, row: TableRow) -> int | str:
         """A number stays one only where it can be no name: a table of text holds both as text."""

@@ -25,7 +25,7 @@ from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.result import Result
 from smelt.tasks.task import PreparedTask, TaskError
 from smelt.tasks.texts.correlation import spearman, spearman_interval
-from smelt.tasks.texts.tables import as_number, as_text, read_table_rows, told_together
+from smelt.tasks.texts.tables import TableRow, as_number, as_text, parsed_rows
 from smelt.tasks.texts.text_task import TextTask
 
 if TYPE_CHECKING:
@@ -66,15 +66,12 @@ class PairTask(TextTask, strict=True):
     columns: PairColumns = Field(default_factory=PairColumns)
 
     def records(self, split: str) -> list[ScoredPair]:
-        file, names = self.file(split), self.columns
-        faults, found = [], []
-        for row in read_table_rows(file, f"{self.name}/{split}", [names.one, names.two, names.score]):
-            try:
-                found.append(ScoredPair(as_text(row, names.one), as_text(row, names.two), as_number(row, names.score)))
-            except ValueError as error:
-                faults.append(str(error))
-        told_together(file, faults)
-        return found
+        names = self.columns
+
+        def pair(row: TableRow) -> ScoredPair:
+            return ScoredPair(as_text(row, names.one), as_text(row, names.two), as_number(row, names.score))
+
+        return parsed_rows(self.file(split), f"{self.name}/{split}", [names.one, names.two, names.score], pair)
 
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None

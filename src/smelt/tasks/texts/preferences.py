@@ -27,7 +27,7 @@ from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.chat import chat_text
 from smelt.tasks.result import Result
 from smelt.tasks.task import PreparedTask, TaskError
-from smelt.tasks.texts.tables import TableRow, read_table_rows, told_together
+from smelt.tasks.texts.tables import TableRow, parsed_rows
 from smelt.tasks.texts.text_task import TextTask
 
 if TYPE_CHECKING:
@@ -70,18 +70,15 @@ class PreferenceTask(TextTask, strict=True):
     columns: PreferenceColumns = Field(default_factory=PreferenceColumns)
 
     def records(self, split: str) -> list[Preference]:
-        file, names = self.file(split), self.columns
+        names = self.columns
         columns = [*([names.prompt] if names.prompt else []), names.chosen, names.rejected]
-        faults, found = [], []
-        for row in read_table_rows(file, f"{self.name}/{split}", columns):
-            try:
-                before = _messages(row, names.prompt, "user") if names.prompt else []
-                chosen, rejected = ([*before, *_messages(row, one, "assistant")] for one in columns[-2:])
-                found.append(Preference(chosen, rejected))
-            except ValueError as error:
-                faults.append(str(error))
-        told_together(file, faults)
-        return found
+
+        def preference(row: TableRow) -> Preference:
+            before = _messages(row, names.prompt, "user") if names.prompt else []
+            chosen, rejected = ([*before, *_messages(row, one, "assistant")] for one in columns[-2:])
+            return Preference(chosen, rejected)
+
+        return parsed_rows(self.file(split), f"{self.name}/{split}", columns, preference)
 
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None

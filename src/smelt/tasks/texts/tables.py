@@ -9,22 +9,23 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from smelt.errors import CorruptFile, MissingExtra, listed, shortened
 from smelt.files.reading import gunzip, is_there, read_bytes
 from smelt.tasks.language.records import numbered_records
 from smelt.tasks.task import TaskError
 
-__all__ = ["TableRow", "as_name", "as_number", "as_text", "read_table_rows", "told_together"]
+__all__ = ["TableRow", "as_name", "as_number", "as_text", "parsed_rows", "read_table_rows"]
 
 _MOST_BYTES = 1 << 32
 """Of a table, unpacked: a corpus of millions of documents."""
 _KNOWN = (".jsonl", ".csv", ".tsv", ".parquet")
 _SHOWN = 8
 
+Parsed = TypeVar("Parsed")
 TableRow = tuple[int, dict[str, Any]]
 """The number of a row, as its file counts them for people, and its values by column."""
 
@@ -51,6 +52,19 @@ def read_table_rows(file: Path, what: str, columns: Sequence[str]) -> list[Table
     if missing:
         raise TaskError(f"{file}: has no column {missing[0]!r}; it has: {', '.join(map(str, rows[0][1]))}")
     return rows
+
+
+def parsed_rows(file: Path, what: str, columns: Sequence[str], parse: Callable[[TableRow], Parsed]) -> list[Parsed]:
+    """Every row of a table as `parse` takes it; what it says of bad ones (ValueError) is told together."""
+    faults: list[str] = []
+    found: list[Parsed] = []
+    for row in read_table_rows(file, what, columns):
+        try:
+            found.append(parse(row))
+        except ValueError as error:
+            faults.append(str(error))
+    _tell(file, faults)
+    return found
 
 
 def as_text(row: TableRow, column: str) -> str:
@@ -84,7 +98,7 @@ def as_number(row: TableRow, column: str) -> float:
     return found
 
 
-def told_together(file: Path, faults: Iterable[str]) -> None:
+def _tell(file: Path, faults: Iterable[str]) -> None:
     """Refuse a table with faults; the first few are named."""
     some = list(faults)
     if some:
@@ -93,9 +107,7 @@ def told_together(file: Path, faults: Iterable[str]) -> None:
 
 
 def _check_each(file: Path, rows: Sequence[TableRow], columns: Sequence[str]) -> None:
-    told_together(
-        file, (f"line {number}: has no {word!r}" for number, row in rows for word in columns if word not in row)
-    )
+    _tell(file, (f"line {number}: has no {word!r}" for number, row in rows for word in columns if word not in row))
 
 
 def _separated(file: Path, mark: str) -> Iterator[TableRow]:

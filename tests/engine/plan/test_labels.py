@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import smelt
 from pico_texts import TEXTS, bert_tokenizer, quiet, write_classifier
@@ -92,3 +93,29 @@ def test_two_llama_like_reward_models_average_as_by_hand(tmp_path: Path) -> None
     assert "score.weight" in states[2]
     assert all(torch.equal(tensor, (states[0][name] + states[1][name]) / 2) for name, tensor in states[2].items())
     assert _logits(tmp_path / "out").shape == (6, 1)
+
+
+def _without_head(model: Path, out: Path) -> Path:
+    shutil.copytree(model, out)
+    state = load_file(out / "model.safetensors")
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith("classifier.")}
+    save_file(kept, out / "model.safetensors", metadata={"format": "pt"})
+    return out
+
+
+def test_a_model_without_a_head_takes_the_bases_where_the_recipe_says_so(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    bare = _without_head(models["b"], tmp_path / "bare")
+    words: dict[str, Any] = {"base": str(models["a"]), "method": "task_arithmetic"}
+    with pytest.raises(IncompatibleModels, match=r"bare lacks 'classifier\.bias'"):
+        smelt.merge([str(bare)], out=tmp_path / "out", **words)
+    smelt.merge([str(bare)], out=tmp_path / "out", missing="base", **words)
+    head = [load_file(one / "model.safetensors")["classifier.weight"] for one in (models["a"], tmp_path / "out")]
+    assert torch.equal(*head)
+
+
+def test_a_head_that_the_base_lacks_is_refused_by_name(models: dict[str, Path], tmp_path: Path) -> None:
+    bare = _without_head(models["a"], tmp_path / "bare")
+    with pytest.raises(IncompatibleModels, match=r"b has 'classifier\.bias', 'classifier\.weight', which base lacks"):
+        smelt.merge([str(models["b"])], base=str(bare), method="task_arithmetic", out=tmp_path / "out")

@@ -18,6 +18,8 @@ from typing import Any
 from smelt.errors import CorruptFile, MissingExtra, RecipeError, shortened
 from smelt.files.reading import find_json_table, read_json
 from smelt.files.remote_code import is_trusted, permit_code
+from smelt.formats.part_folders import MODULES
+from smelt.formats.sentence_transformers.settings import SETTINGS
 from smelt.formats.source import Source
 from smelt.models.families.embedder.model import Embedder
 from smelt.models.families.embedder.overlay import overlay_weights
@@ -26,9 +28,8 @@ from smelt.models.families.model_input import ModelInput
 
 __all__ = ["EMBEDDER", "EmbedderFamily"]
 
-_MODULES, _SETTINGS = "modules.json", "config_sentence_transformers.json"
-_CLASSES = {"SentenceTransformer": "SentenceTransformer", "SparseEncoder": "SparseEncoder"}
-"""What the settings call a model -> the library's class for it."""
+_CLASSES = ("SentenceTransformer", "SparseEncoder")
+"""What the settings call a model, and the library its class."""
 
 
 class EmbedderFamily(Family):
@@ -39,23 +40,23 @@ class EmbedderFamily(Family):
     loaded_type = Embedder
 
     def recognises(self, model: ModelInput) -> bool:
-        return model.folder is not None and (model.folder / _MODULES).is_file() and _class_of(model.folder) is not None
+        return model.folder is not None and (model.folder / MODULES).is_file() and _kind_of(model.folder) in _CLASSES
 
     def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> Embedder:
         """The model of a folder, read by the library that owns the format; then what a Source has of its own."""
         import torch
 
         folder = _folder_of(given)
-        name = _class_of(folder)
-        if name is None:
+        kind = _kind_of(folder)
+        if kind not in _CLASSES:
             raise RecipeError(
-                f"{given.label}: {_SETTINGS} says it is a {find_json_table(folder / _SETTINGS)['model_type']!r}, "  # type: ignore[index]
-                f"which gives no vectors that Smelt compares; it knows {', '.join(_CLASSES)}"
+                f"{given.label}: {SETTINGS} says it is a {shortened(kind)!r}, which gives no vectors that Smelt "
+                f"compares; it knows {', '.join(_CLASSES)}"
             )
         _check_code(folder, given.label)
         with _faults(given.label), _quiet():
             library = _library()
-            module = getattr(library, name)(
+            module = getattr(library, kind)(
                 str(folder), device=device, local_files_only=True, trust_remote_code=is_trusted()
             )
             module = module.eval().requires_grad_(False)
@@ -68,9 +69,9 @@ class EmbedderFamily(Family):
 def _folder_of(given: ModelInput) -> Path:
     """The folder with a model's modules."""
     folder = given.folder
-    if folder is None or not (folder / _MODULES).is_file():
+    if folder is None or not (folder / MODULES).is_file():
         raise RecipeError(
-            f"{given.label}: has no {_MODULES}, so it is not known how it makes one vector of a text; give a "
+            f"{given.label}: has no {MODULES}, so it is not known how it makes one vector of a text; give a "
             "sentence-transformers folder"
         )
     return folder
@@ -81,17 +82,17 @@ def _comes_from_elsewhere(source: Source | None, folder: Path) -> bool:
     return source is not None and any(folder.resolve() not in file.resolve().parents for file in source.files)
 
 
-def _class_of(folder: Path) -> str | None:
-    """The library's class for a folder; nothing where its settings name another kind of model."""
-    settings = find_json_table(folder / _SETTINGS) or {}
-    return _CLASSES.get(str(settings.get("model_type", "SentenceTransformer")))
+def _kind_of(folder: Path) -> str:
+    """What the settings of a folder call the model; older ones call it nothing."""
+    settings = find_json_table(folder / SETTINGS) or {}
+    return str(settings.get("model_type", _CLASSES[0]))
 
 
 def _check_code(folder: Path, label: str) -> None:
     """Refuse modules that are Python of the folder's own, unless that is allowed."""
-    listed = read_json(folder / _MODULES)
+    listed = read_json(folder / MODULES)
     if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
-        raise CorruptFile(f"{folder / _MODULES}: is no list of modules")
+        raise CorruptFile(f"{folder / MODULES}: is no list of modules")
     own = [str(one.get("type")) for one in listed if not str(one.get("type")).startswith("sentence_transformers.")]
     if own:
         permit_code(f"{label}: its modules", ", ".join(map(shortened, own)))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from smelt.errors import RecipeError, shortened
 from smelt.files.reading import find_json_table
+from smelt.formats.sentence_transformers.settings import SETTINGS
 from smelt.models.families.causal_lm.tokenizer import check_vocabulary, no_tokenizer, read_tokenizer, tokenizer_place
 from smelt.models.families.empty_model import empty_sequence_classifier
 from smelt.models.families.family import Family, families
@@ -21,7 +22,6 @@ from smelt.models.families.sequence_classifier.model import CrossEncoder, TextCl
 __all__ = ["CROSS_ENCODER", "SEQUENCE_CLASSIFIER", "CrossEncoderFamily", "SequenceClassifierFamily"]
 
 _HEAD = "ForSequenceClassification"
-_SETTINGS = "config_sentence_transformers.json"
 
 
 class SequenceClassifierFamily(Family):
@@ -73,10 +73,10 @@ class CrossEncoderFamily(SequenceClassifierFamily):
     loaded_type = CrossEncoder
 
     def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> CrossEncoder:
-        settings = find_json_table(given.folder / _SETTINGS) if given.folder is not None else None
+        settings = find_json_table(given.folder / SETTINGS) if given.folder is not None else None
         if settings and settings.get("default_prompt_name") is not None:
             raise RecipeError(
-                f"{given.label}: {_SETTINGS} puts a prompt ({settings['default_prompt_name']!r}) before every pair, "
+                f"{given.label}: {SETTINGS} puts a prompt ({settings['default_prompt_name']!r}) before every pair, "
                 "which Smelt does not do for cross-encoders"
             )
         found: TextClassifier = super().assemble(given, text, device, dtype)

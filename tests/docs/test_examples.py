@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 import smelt
 from made_up_diffusion import write_folder, write_single_file
 from pico_llama import pairs, write_chat_task, write_llama
+from pico_texts import write_classifier, write_embedder
 from smelt.evaluation.row import Row, read_rows
 from smelt.methods import stages
 from smelt.methods.explanation import example_recipe
@@ -72,6 +73,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("portraits", "drawings")):
         write_folder(room / name, seed)
         write_single_file(room / f"{name}.safetensors", seed)
+    write_models_of_texts(room)
     return room
 
 
@@ -151,6 +153,16 @@ def write_mixtures_of_experts(room: Path) -> None:
     """What docs/how-to/mixture-of-experts.md names: a base and two fine-tunes."""
     for seed, name in enumerate(("moe", "moe-maths", "moe-coding")):
         saved(made("Qwen2Moe", seed), room / name)
+
+
+def write_models_of_texts(room: Path) -> None:
+    """What docs/how-to/embedders.md names: embedders, a cross-encoder, classifiers, a reward model."""
+    for seed, name in enumerate(("", "-news", "-law")):
+        write_embedder(room / f"sentences{name}", seed, prompts={"query": "query: ", "document": ""})
+    write_classifier(room / "reranker", labels=("score",))
+    write_classifier(room / "helpful", labels=("helpful",))
+    for seed, name in enumerate(("hotels", "trains")):
+        write_classifier(room / f"moods-{name}", seed, labels=("bad", "good"))
 
 
 def write_byte_level(folder: Path) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import smelt
 from checkpoints import CONFIG, snapshot, state, write_model
@@ -22,8 +23,7 @@ def two_encoders(tmp_path):
         "config_sentence_transformers.json": "{}",
         "sentence_bert_config.json": '{"max_seq_length": 16}',
         "1_Pooling/config.json": '{"word_embedding_dimension": 4}',
-        "2_Dense/config.json": "{}",
-        "2_Dense/model.safetensors": "numbers",
+        "2_Dense/config.json": '{"in_features": 4, "out_features": 2}',
         "2_Dense/pytorch_model.bin": "the same numbers, pickled",
         "3_Old/config.json": "{}",
         "onnx/model.onnx": "old numbers",
@@ -33,49 +33,54 @@ def two_encoders(tmp_path):
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(content)
+        save_file({"linear.weight": torch.full((2, 4), value)}, folder / "2_Dense/model.safetensors")
     return [tmp_path / "first", tmp_path / "second"]
 
 
-def test_the_folders_that_modules_json_names_are_carried_and_the_rest_is_named(two_encoders, tmp_path):
+def test_the_weights_of_modules_are_merged_and_the_rest_is_carried_or_named(two_encoders, tmp_path):
     smelt.merge(two_encoders, out=tmp_path / "out")
     assert snapshot(tmp_path / "out").keys() == {
         "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors", "README.md", "config.json",
         "config_sentence_transformers.json", "manifest.json", "model.safetensors", "modules.json",
         "sentence_bert_config.json",
     }  # fmt: skip
+    assert load_file(tmp_path / "out/2_Dense/model.safetensors")["linear.weight"].tolist() == [[1.5] * 4] * 2
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["notes"] == [
-        "copied from first as they are, and not merged: 2_Dense/model.safetensors",
         "beside the weights of first, and left behind: 2_Dense/pytorch_model.bin, 3_Old/, onnx/",
     ]
     assert smelt.verify(tmp_path / "out").ok
 
 
-def test_a_pickle_is_carried_where_a_module_has_no_other_weights(two_encoders, tmp_path):
-    (two_encoders[0] / "2_Dense" / "model.safetensors").unlink()
-    smelt.merge(two_encoders, out=tmp_path / "out")
-    assert (tmp_path / "out" / "2_Dense" / "pytorch_model.bin").is_file()
+def test_a_pickle_is_read_where_a_module_has_no_other_weights_and_it_is_allowed(two_encoders, tmp_path):
+    for folder, value in zip(two_encoders, (1.0, 2.0), strict=True):
+        (folder / "2_Dense" / "model.safetensors").unlink()
+        torch.save({"linear.weight": torch.full((2, 4), value)}, folder / "2_Dense" / "pytorch_model.bin")
+    with pytest.raises(smelt.SmeltError, match="pickle"):
+        smelt.merge(two_encoders, out=tmp_path / "out")
+    smelt.merge(two_encoders, out=tmp_path / "out", allow_pickle=True)
+    assert load_file(tmp_path / "out/2_Dense/model.safetensors")["linear.weight"].tolist() == [[1.5] * 4] * 2
 
 
-@pytest.mark.parametrize("path", ["../second", "/etc", "..", ".", "1_Pooling/../../second"])
-def test_a_module_outside_of_the_folder_is_not_carried(two_encoders, tmp_path, path):
+@pytest.mark.parametrize("path", ["../second", "/etc", "..", "1_Pooling/../../second"])
+def test_a_module_outside_of_the_folder_is_refused(two_encoders, tmp_path, path):
     (two_encoders[0] / "modules.json").write_text(json.dumps([{"path": path, "type": "sentence_transformers.X"}]))
-    smelt.merge(two_encoders, out=tmp_path / "out")
-    carried = {name.split("/")[0] for name in snapshot(tmp_path / "out") if "/" in name}
-    assert carried <= {"1_Pooling"}
+    with pytest.raises(smelt.SmeltError, match="which is not in this folder"):
+        smelt.merge(two_encoders, out=tmp_path / "out")
 
 
 @pytest.mark.parametrize("content", ["{}", "3", "[3, null]", '[{"path": 5}]', '[{"path": null, "type": []}]'])
-def test_an_odd_modules_json_carries_no_folder(two_encoders, tmp_path, content):
+def test_an_odd_modules_json_is_refused(two_encoders, tmp_path, content):
     (two_encoders[0] / "modules.json").write_text(content)
-    smelt.merge(two_encoders, out=tmp_path / "out")
-    assert not [name for name in snapshot(tmp_path / "out") if "/" in name]
+    with pytest.raises(smelt.SmeltError, match=r"is no list of modules|has no type and path"):
+        smelt.merge(two_encoders, out=tmp_path / "out")
 
 
 def test_a_pack_and_its_unpacked_folder_keep_the_modules(two_encoders, tmp_path):
-    packed = smelt.pack(two_encoders[1], base=two_encoders[0], out=tmp_path / "pack")
+    packed = smelt.pack(two_encoders[1], base=two_encoders[0], out=tmp_path / "pack", bits=8)
     assert packed.notes == ("beside the weights of second, and left behind: 2_Dense/pytorch_model.bin, 3_Old/, onnx/",)
     assert smelt.unpack(tmp_path / "pack", out=tmp_path / "out").notes == ()
-    assert (tmp_path / "out" / "2_Dense" / "model.safetensors").read_text() == "numbers"
+    found = load_file(tmp_path / "out/2_Dense/model.safetensors")["linear.weight"]
+    assert torch.allclose(found, torch.full((2, 4), 2.0), atol=0.01)
 
 
 def test_a_merged_encoder_loads_and_encodes(tmp_path):

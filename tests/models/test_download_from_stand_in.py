@@ -1,5 +1,6 @@
 """Models of the Hub over its real client: what goes wrong on the way is one clear line, and a download goes on."""
 
+import io
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import save
 
 from smelt.errors import RecipeError
+from smelt.formats.open import open_path
 from smelt.models.download import download
 from smelt.models.verified_download import WrongHash, repository_folder
 from stand_in_hub.server import TOKEN, Fault
@@ -96,3 +98,42 @@ def test_what_lies_in_the_cache_is_not_hashed_again(stand_in, monkeypatch):
     download("down/again")
     monkeypatch.setattr("smelt.models.verified_download._sha256", lambda path: pytest.fail(f"hashed {path}"))
     assert download("down/again").is_relative_to(Path(repository_folder("model", "down/again")))
+
+
+MODULES = b"""[{"path": "%b", "type": "sentence_transformers.models.Transformer"},
+ {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+ {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"""
+BESIDE = {"1_Pooling/config.json": b"{}", "2_Dense/config.json": b'{"in_features": 4, "out_features": 4}'}
+
+
+def pickled(value):
+    sink = io.BytesIO()
+    torch.save({"linear.weight": torch.full((4, 4), float(value))}, sink)
+    return sink.getvalue()
+
+
+def test_weights_of_modules_come_along(stand_in):
+    dense = save({"linear.weight": torch.ones(4, 4)})
+    content = {**files(1), **BESIDE, "modules.json": MODULES % b"", "2_Dense/model.safetensors": dense}
+    stand_in.contents.add_model("down/modules", content)
+    assert "2_Dense.linear.weight" in open_path(download("down/modules")).tensors
+
+
+def test_weights_in_an_older_layout_come_along(stand_in):
+    dense = save({"linear.weight": torch.ones(4, 4)})
+    inner = {f"0_Transformer/{name}": content for name, content in files(1).items()}
+    content = {**inner, **BESIDE, "modules.json": MODULES % b"0_Transformer", "2_Dense/model.safetensors": dense}
+    stand_in.contents.add_model("down/older", content)
+    found = open_path(download("down/older")).tensors
+    assert found.keys() == {"layers.0.mlp.weight", "2_Dense.linear.weight"}
+
+
+def test_a_module_with_a_pickle_alone_needs_a_word(stand_in):
+    content = {**files(1), **BESIDE, "modules.json": MODULES % b"", "2_Dense/pytorch_model.bin": pickled(3)}
+    stand_in.contents.add_model("down/half", content)
+    with pytest.raises(
+        RecipeError, match=r"holds modules with no safetensors, only pickles \(2_Dense/pytorch_model.bin\)"
+    ):
+        download("down/half")
+    found = open_path(download("down/half", allow_pickle=True), allow_pickle=True)
+    assert "2_Dense.linear.weight" in found.tensors

@@ -1,4 +1,4 @@
-"""Loading a model for tasks: one that tells pictures apart, that writes, or that answers about pictures; no other."""
+"""Loading a model for tasks: of the one kind that they all ask for."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ _MODEL_KINDS = {
         "question sets",
         "is a model of pictures and texts, which answers questions by the letter of an option",
     ),
+    "text_matcher": _KindWords(
+        "a task of pairs or retrieval",
+        "tasks of pairs or retrieval",
+        "is an embedder or a cross-encoder, which says how well two texts match",
+    ),
+    "text_classifier": _KindWords(
+        "a task of classes or preferences",
+        "tasks of classes or preferences",
+        "is a classifier of texts, which gives labels or scores",
+    ),
 }
 
 
@@ -59,7 +69,9 @@ def load_model(
     dtype: str = "float32",
     allow_pickle: bool = False,
 ) -> LoadedModel:
-    """A model ready for these tasks: a Classifier, a CausalLM or an ImageText; one that is loaded is returned as it is.
+    """A model ready for these tasks: a Classifier, a CausalLM, an ImageText, a text matcher or a TextClassifier.
+
+    One that is loaded is returned as it is.
 
     `text_from` completes a picture tower, or gives another model in memory its config, tokenizer and processor.
     """

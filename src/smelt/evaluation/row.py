@@ -80,8 +80,8 @@ class Row(Shown, Strict, allow_inf_nan=False):
     """What the score is: `accuracy`, or a language task's own (`exact_match`, `chrf`)."""
     correct: _Count | None = None
     """How many are right, where an example is either right or wrong."""
-    accuracy: float = Field(ge=0, le=1)
-    """The score, whatever the metric: a mean over examples."""
+    accuracy: float = Field(ge=-1, le=1)
+    """The score, whatever the metric: a mean over examples, 0 to 1; a correlation may be negative."""
     low: _Bound
     """Its 95 % interval, this and `high`: Wilson's for a share, else a bootstrap over examples."""
     high: _Bound

@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import is_there, names_in
 from smelt.formats.folder_files import identities_beside
-from smelt.formats.part_folders import MODEL_INDEX
+from smelt.formats.part_folders import MODEL_INDEX, MODULES
 from smelt.formats.quantised.scheme import dequantised
 from smelt.formats.safetensors import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source
@@ -67,7 +67,7 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
-_OWN = ("mixture", "delta_pack", "diffusers", "llava", "safetensors", "gguf", "pickle")
+_OWN = ("mixture", "delta_pack", "diffusers", "sentence_transformers", "llava", "safetensors", "gguf", "pickle")
 formats: Registry[Format] = Registry(
     "smelt.formats",
     own=lambda: dict.fromkeys(_OWN, __name__),
@@ -161,6 +161,20 @@ class _OwnLlava:
         return open_own_llava(path, options)
 
 
+class _SentenceTransformers:
+    """A folder with modules.json; a pickle at its top alone is read as any other."""
+
+    def recognises(self, path: Path) -> bool:
+        if not path.is_dir() or not (path / MODULES).is_file():
+            return False
+        return formats["safetensors"].recognises(path) or not formats["pickle"].recognises(path)
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.sentence_transformers.source import open_sentence_transformers
+
+        return open_sentence_transformers(path, allow_pickle=options.allow_pickle, open_top=lambda: open_folder(path))
+
+
 class _Safetensors:
     """A Hugging Face folder (sharded or not, with or without index), or one file."""
 
@@ -231,6 +245,7 @@ def _base_at_path(ref: str, folder: Path) -> Source:
 formats["mixture"] = _MixtureFolder()
 formats["delta_pack"] = _DeltaPack()
 formats["diffusers"] = _DiffusersPipeline()
+formats["sentence_transformers"] = _SentenceTransformers()
 formats["llava"] = _OwnLlava()
 formats["safetensors"] = _Safetensors()
 formats["gguf"] = _GGUF()

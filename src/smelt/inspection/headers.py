@@ -18,6 +18,7 @@ from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
+from smelt.formats.sentence_transformers.settings import main_config, module_words
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.diffusion_parts import file_layout, file_parts, folder_parts, pipeline_config, with_layout
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, PartFacts, QuantisedFacts, TensorFacts
@@ -128,6 +129,8 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     with closing(source):
         found = read_source(source, name)
         found = replace(found, path=path, notes=(*found.notes, *notes))
+        if name == "sentence_transformers":
+            found = replace(found, format=f"sentence-transformers: {module_words(path)}", config=main_config(source))
         if name == "diffusers":
             return replace(found, parts=folder_parts(source), config=pipeline_config(path))
         return found

@@ -35,6 +35,8 @@ _FILES = {
 _HEAD = re.compile(r"\A---\r?\n(.*?)\r?\n---\r?\n", re.DOTALL)
 _LICENCE = re.compile(r"^(?P<word>license|license_name):(?P<name>[^#\n]+)", re.MULTILINE)
 _MOST = 16 << 20
+_NO_WORDS_OUT = re.compile(r"(?<!LMHead)Model$|For(SequenceClassification|TokenClassification|QuestionAnswering)$")
+"""Architectures that write no words, so that there is no head to tie."""
 
 
 def sizes_of(config: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -66,7 +68,12 @@ def vocabulary_of(tensors: Sequence[TensorFacts], config: Mapping[str, Any]) -> 
 
 
 def tied_of(tensors: Sequence[TensorFacts], config: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
-    """The head that is the embedding, by the config; a note where the file holds both all the same."""
+    """The head that is the embedding, by the config; a note where the file holds both all the same. Configs of models
+    that have no such head (an encoder, a classifier of texts) say nothing by that word.
+    """
+    named = config.get("architectures")
+    if isinstance(named, list) and named and _NO_WORDS_OUT.search(str(named[0])):
+        return {}, None
     inner = config.get("text_config")
     tie = config.get("tie_word_embeddings", inner.get("tie_word_embeddings") if isinstance(inner, Mapping) else None)
     tables = [one.name for one in tensors if Layout.holds_vocabulary(one.name) and one.name.endswith(".weight")]

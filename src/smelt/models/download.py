@@ -14,6 +14,8 @@ from pathlib import Path
 from smelt.caller import option
 from smelt.errors import RecipeError, SmeltError
 from smelt.formats.open import is_adapter, is_pickle
+from smelt.formats.part_folders import MODULES
+from smelt.formats.sentence_transformers.source import PICKLE, modules_without_weights
 from smelt.models.references import reference_scheme
 from smelt.models.verified_download import hub_fault, verified
 
@@ -29,20 +31,33 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
     """The folder of a model on the hub, with its weights."""
     repo, _, revision = name.partition("@")
     folder = _snapshot(name, repo, revision or None, _FILES)
-    if any(folder.glob("*.safetensors")) or is_adapter(folder):
+    parts = modules_without_weights(folder)
+    complete = is_adapter(folder) or any(folder.glob("*.safetensors")) or _in_modules(folder)
+    if complete and not parts:
         return folder
     commit = folder.name  # a branch may move between two requests
-    here = _pickles(path.name for path in folder.iterdir())
-    pickles = _pickles(listed_files(repo, commit)) or here
+    names, here = listed_files(repo, commit), _pickles(path.name for path in folder.iterdir())
+    pickles = [] if complete else _pickles(names) or here
+    of_parts = [f"{part}/{PICKLE}" for part in parts]
+    here += [name for name in of_parts if (folder / name).is_file()]
+    pickles += [name for name in of_parts if name in names or name in here]
+    if complete and not pickles:  # a module has no weights at all; whoever opens the model says so
+        return folder
     if not pickles:
         raise RecipeError(f"hf:{name} holds no weights that are read here: no *.safetensors, and no *.bin either")
     if not allow_pickle:
         raise RecipeError(
-            f"hf:{name} holds no safetensors, only pickles ({pickles[0]}), which can run code when opened. Write "
+            f"hf:{name} holds {'modules with ' if complete else ''}no safetensors, only pickles ({pickles[0]}), "
+            "which can run code when opened. Write "
             f"{option('allow_pickle')} to have them fetched and read with weights_only, "
             "or give a revision with safetensors (hf:org/name@revision)"
         )
     return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)
+
+
+def _in_modules(folder: Path) -> bool:
+    """Whether the weights of a model with modules lie in their folders (0_Transformer), and not at the top."""
+    return (folder / MODULES).is_file() and any(folder.glob("*/*.safetensors"))
 
 
 def wanted_files(names: Iterable[str]) -> list[str]:

@@ -44,6 +44,12 @@ def _own() -> dict[str, str]:
         "pictures": "smelt.tasks.pictures.task",
         "lm-eval": "smelt.tasks.language.library_task",
         "lmms": "smelt.tasks.lmms.task",
+        "pairs": "smelt.tasks.texts.pairs",
+        "retrieval": "smelt.tasks.texts.retrieval",
+        "classes": "smelt.tasks.texts.classes",
+        "preferences": "smelt.tasks.texts.preferences",
+        "mteb": "smelt.tasks.mteb.task",
+        "beir": "smelt.tasks.texts.retrieval",
     }
 
 

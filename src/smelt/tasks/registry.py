@@ -5,10 +5,13 @@ photos,digits       several
 clip8  TA8  llm5    a group: the zoo's eight of pictures, the eight public ones of task arithmetic, the zoo's language
 TALL14  TALL20      the same eight with six and with twelve more
 mllm10              the zoo's question sets that models are chosen on; mllm10-out and mllm10-val are others
-path/to/folder      a folder with a task.yaml (pictures), a harness.yaml (language) or a questions.yaml (questions)
+path/to/folder      a folder with a task.yaml (pictures), a harness.yaml (language) or a questions.yaml (questions);
+                    of texts pairs.yaml, retrieval.yaml, classes.yaml or preferences.yaml, or a BEIR folder as it is
 lm-eval:gsm8k_cot   a task of the lm-evaluation-harness, which downloads its data
 xstest@hf:org/name  a task whose replies another model judges (`judged` in its metadata); without one, a rule does
 lmms:gqa            a task of lmms-eval, for models of pictures and texts; uqmerge is a group of them
+mteb:STSBenchmark   a task of mteb, for embedders and cross-encoders
+beir@recall@100     a retrieval task by another metric than its own
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from smelt.errors import MissingExtra, unknown
 from smelt.files.reading import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
 from smelt.tasks.kinds import TaskKind, task_kinds
-from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.task import Task, TaskError
 
@@ -79,9 +81,9 @@ def find_task(name: str | Path) -> Task:
     path = Path(os.path.expanduser(name))
     if is_there(path):
         return _load(path)
-    own, at, judge = str(name).partition("@")
-    if at and judge:
-        return _judged(own, judge)
+    own, at, word = str(name).partition("@")
+    if at and word:
+        return find_task(own).variant(word)
     if not _zoo() and str(name) in OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
     *files, last = (f"a {kind.file}" for kind in _by_file())
@@ -90,14 +92,6 @@ def find_task(name: str | Path) -> Task:
         f"{unknown('task', str(name), [*folders, *GROUPS])}; "
         f"a folder with {', '.join(files)} or {last} works too, and {prefixes}"
     )
-
-
-def _judged(name: str, judge: str) -> Task:
-    """A task with the model that judges its replies."""
-    task = find_task(name)
-    if not isinstance(task, LanguageTask):
-        raise TaskError(f"{task.name} is {task.called}, whose answers no model judges; leave @{judge} out")
-    return task.judged_by(judge)
 
 
 def find_tasks(names: Tasks) -> list[Task]:

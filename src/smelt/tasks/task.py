@@ -170,6 +170,10 @@ class Task(Shown, ABC):
         """What names it on a command line, wherever it lies."""
         return str(self.folder)
 
+    def variant(self, word: str) -> Task:
+        """The same task as `NAME@word` names it: judged by a model, scored by another metric."""
+        raise TaskError(f"{self.name} is {self.called}, whose answers no model judges; leave @{word} out")
+
     @property
     def domain(self) -> str | None:
         """The skill that it tests, where it belongs to one; scores are averaged by domain too."""

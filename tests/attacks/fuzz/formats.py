@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuzz import (
     formats_of_diffusion,
+    formats_of_embedders,
     formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,
@@ -22,6 +23,7 @@ __all__ = ["FORMATS", "spread"]
 
 _ALL = (
     formats_of_diffusion,
+    formats_of_embedders,
     formats_of_experts,
     formats_of_folders,
     formats_of_gguf_models,

@@ -21,6 +21,7 @@ from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, leave_unmerged, left_out
 from smelt.engine.plan.expert_matching import align_experts
+from smelt.engine.plan.labels import label_faults
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
@@ -38,6 +39,7 @@ from smelt.formats.folder_files import (
     small_files,
     updated_config,
 )
+from smelt.formats.sentence_transformers.settings import module_settings
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
@@ -106,7 +108,7 @@ def align(recipe: Recipe, pool: ModelPool) -> AlignedPool:
             )
         return AlignedPool(pool, None, tuple(notes))
     rows = {name: source.tensors[_resolve(source, embedding)].shape[0] for name, source in pool.all.items()}
-    vocabularies = {name: Vocabulary.read(s.folder) if s.folder else None for name, s in pool.all.items()}
+    vocabularies = {name: _vocabulary(source, recipe) for name, source in pool.all.items()}
     if recipe.vocab == "refuse":
         _check_configs(pool, rows)
     overrides = {token: rule.model_dump() for token, rule in recipe.tokens.items()}
@@ -343,7 +345,7 @@ def make_ready(recipe: Recipe, pool: ModelPool, *, headers_only: bool = False) -
         # An adapter's factors are taken from unrounded changes.
         unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
         plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
-    faults = config_faults(recipe, pool)
+    faults = [*label_faults(recipe, pool), *config_faults(recipe, pool)]
     if faults:
         raise IncompatibleModels(faults)
     if recipe.align_experts:
@@ -362,11 +364,28 @@ def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
     return [] if recipe.lora else files_beside(pool.all[config_from].folder, merged).notes(config_from)
 
 
+def _vocabulary(source: Source, recipe: Recipe) -> Vocabulary | None:
+    """The tokens of a model, which lie beside the tensors that have no prefix."""
+    if source.folder is None:
+        return None
+    place = source.components[""].folder if "" in source.components else ""
+    if place and recipe.vocab != "refuse":
+        raise RecipeError(
+            f"vocab: {source.label} has its tokenizer in {place}, where Smelt brings vocabularies together in no file; "
+            "load and save the model once with a newer sentence-transformers, which puts it at the top"
+        )
+    return Vocabulary.read(source.folder / place)
+
+
 def _configs(source: Source) -> dict[str, Mapping[str, Any] | None]:
-    """What says what a model is: its config.json, and that of each of its components, by their names."""
-    places = {prefix: f"{one.place}config.json" for prefix, one in source.components.items()}
+    """What says what a model is: its config.json, that of each of its components, and what it says of its modules.
+
+    The config of a component whose tensors have no prefix counts as the model's own, wherever it lies.
+    """
+    places = {prefix: f"{one.place if prefix else ''}config.json" for prefix, one in source.components.items()}
     known: dict[str, Mapping[str, Any] | None] = {"config.json": read_config(source.folder)}
-    return known | {places[prefix]: config for prefix, config in component_configs(source).items()}
+    known |= {places[prefix]: config for prefix, config in component_configs(source).items()}
+    return known | module_settings(source.folder)
 
 
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:

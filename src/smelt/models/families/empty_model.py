@@ -19,7 +19,7 @@ from smelt.models.families.guarded_loading import model_with_code, own_code, wit
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["buildable", "empty_causal_lm", "empty_image_text", "empty_seq2seq"]
+__all__ = ["buildable", "empty_causal_lm", "empty_image_text", "empty_seq2seq", "empty_sequence_classifier"]
 
 _ONE_AT_A_TIME = threading.Lock()
 _FORMATS = ("dtype", "torch_dtype", "quantization_config")
@@ -42,6 +42,11 @@ def empty_image_text(config: Mapping[str, Any], label: str) -> Any:
 def empty_seq2seq(config: Mapping[str, Any], label: str) -> Any:
     """The same for encoder-decoders that read and write texts."""
     return _empty(config, label, "AutoModelForSeq2SeqLM", "encoder-decoder language model")
+
+
+def empty_sequence_classifier(config: Mapping[str, Any], label: str, folder: Path | None = None) -> Any:
+    """The same for models with a head over a whole text: classifiers, reward models, cross-encoders."""
+    return _empty(config, label, "AutoModelForSequenceClassification", "classifier of texts", folder)
 
 
 def _empty(config: Mapping[str, Any], label: str, auto: str, what: str, folder: Path | None = None) -> Any:

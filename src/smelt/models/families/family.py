@@ -66,7 +66,8 @@ class Family:
 
     name: ClassVar[str]
     model_kinds: ClassVar[frozenset[str]]
-    """What its loaded models can be, as tasks ask for them: `classifier`, `causal_lm`, `image_text`."""
+    """What its loaded models can be, as tasks ask for them: `classifier`, `causal_lm`, `image_text`, `text_matcher`,
+    `text_classifier`."""
     merged: tuple[str, ...] = ("*",)
     """Patterns of the tensors that are fine-tuned and merged; all others stay the base's."""
     marker: ClassVar[str | None] = None
@@ -119,11 +120,13 @@ class Family:
         return ModelInput.open(model, what, allow_pickle=allow_pickle)
 
 
+_FOLDERS = ("causal_lm", "seq2seq", "clip", "image_text", "open_clip", "embedder", "sequence_classifier")
+
 families: Registry[Family] = Registry(
     "smelt.families",
     own=lambda: {
-        name: f"smelt.models.families.{name}.family"
-        for name in ("causal_lm", "seq2seq", "clip", "image_text", "open_clip")
+        **{name: f"smelt.models.families.{name}.family" for name in _FOLDERS},
+        "cross_encoder": "smelt.models.families.sequence_classifier.family",
     },
     home=lambda family: type(family).__module__,
 )

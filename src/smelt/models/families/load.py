@@ -47,7 +47,8 @@ def load(
     """A model in memory, of the kind that tasks ask for; one that is loaded so is returned as it is.
 
     A `classifier` tells pictures apart (Classifier), a `causal_lm` writes (CausalLM), an `image_text` answers about
-    pictures (ImageText). Without a kind it is loaded as what it is.
+    pictures (ImageText), a `text_matcher` says how well two texts match (Embedder, CrossEncoder), a `text_classifier`
+    gives a text a label or a score (TextClassifier). Without a kind it is loaded as what it is.
 
     `model` is a reference (a folder, BASE+ADAPTER, zoo:, hf:, a GGUF file), a Source, a module or a state dict;
     `text_from` gives what it lacks: config, tokenizer, processor, for a picture tower the text tower.
@@ -61,5 +62,9 @@ def load(
 def kind_of_loaded(model: Any) -> str | None:
     """The kind of a model in memory; nothing for one that is still to be loaded."""
     if hasattr(model, "tokenizer") and hasattr(model, "module"):
+        if hasattr(model, "classify"):
+            return "text_classifier"
         return "image_text" if hasattr(model, "tower_hash") else "causal_lm"
+    if hasattr(model, "match") and hasattr(model, "rank"):
+        return "text_matcher"
     return "classifier" if hasattr(model, "logits") and hasattr(model, "head") else None

@@ -120,11 +120,11 @@ class LanguageTask(Task):
         """The model that judges the replies; None where a rule does."""
         return self.metadata.get("judge")
 
-    def judged_by(self, judge: str) -> LanguageTask:
+    def variant(self, word: str) -> LanguageTask:
         """The same task with another model as judge."""
         if not self.judged:
-            raise TaskError(f"{self.name}: no judge is needed for its replies; leave @{judge} out")
-        return replace(self, config={**self.config, "metadata": {**self.metadata, "judge": judge}})
+            raise TaskError(f"{self.name}: no judge is needed for its replies; leave @{word} out")
+        return replace(self, config={**self.config, "metadata": {**self.metadata, "judge": word}})
 
     @property
     def reference(self) -> str:

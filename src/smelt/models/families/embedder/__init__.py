@@ -1,0 +1,1 @@
+"""Embedders: folders of sentence-transformers, dense and sparse."""

@@ -54,7 +54,7 @@ def adapter_notes(recipe: Recipe, pool: ModelPool) -> list[str]:
 
 def adapter_size(folder: Path) -> tuple[int, int]:
     """How many tensors an adapter's folder holds, and the bytes of their file."""
-    from smelt.formats.lora.source import adapter_weights
+    from smelt.formats.lora.adapter_file import adapter_weights
     from smelt.formats.safetensors import read_header
 
     file = adapter_weights(folder)

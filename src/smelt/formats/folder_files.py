@@ -1,8 +1,10 @@
 """What lies in a model's folder beside its weights: config.json, and all that comes along so that an output loads.
 
 config, tokenizer, processor, templates     carried, the config brought up to date
-modules of a sentence-transformers model    carried: the folders that modules.json names (1_Pooling, 2_Dense), also the
-                                            weights in them, as they are; a note says so
+parts in sub-folders of their own           carried: what lies in the folders that modules.json of sentence-transformers
+                                            (1_Pooling, 2_Dense) or model_index.json of diffusers (scheduler, tokenizer)
+                                            names. Weights are merged where the model's Source reads them, and are else
+                                            carried as they are; a note says so
 code of the model's own                     carried where its config asks for it; a note says so
 everything else                             left behind and named: other formats of the weights hold the old numbers,
                                             and of a strange folder nobody knows what it is
@@ -17,15 +19,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.files.identity import FileIdentity, identities
-from smelt.files.reading import is_there, read_json, read_json_table
+from smelt.files.reading import is_there, read_json_table
 from smelt.formats.file_kinds import TOOL_FILES, kind_of, some_of
+from smelt.formats.part_folders import MODEL_INDEX, MODULES, part_folders
+
+if TYPE_CHECKING:
+    from smelt.formats.source import Source
 
 __all__ = [
     "FilesBeside",
+    "component_configs",
     "config_differences",
     "files_beside",
     "identities_beside",
@@ -41,7 +48,7 @@ _CARRIED = (
     "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
     "video_preprocessor_config.json", "feature_extractor_config.json",
     "chat_template.json", "chat_template.jinja", "additional_chat_templates/*.jinja",
-    "modules.json", "config_sentence_transformers.json", "sentence_*config.json",
+    MODULES, MODEL_INDEX, "config_sentence_transformers.json", "sentence_*config.json",
 )  # fmt: skip
 # Keys that may differ without changing what the merged weights compute: names, versions, ids, training settings.
 _HARMLESS = frozenset(
@@ -51,7 +58,7 @@ _HARMLESS = frozenset(
     " transformers_version unk_token_id use_cache vocab_size attention_dropout attention_probs_dropout_prob dropout"
     " hidden_dropout hidden_dropout_prob embd_pdrop resid_pdrop attn_pdrop classifier_dropout output_attentions"
     " output_hidden_states return_dict task_specific_params tokenizer_class unsloth_version unsloth_fixed"
-    " _commit_hash license sep_token_id cls_token_id".split()
+    " _commit_hash _diffusers_version license sep_token_id cls_token_id".split()
 )
 _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _REPLACED = frozenset({"README.md", "manifest.json", "delta.json"})
@@ -80,17 +87,19 @@ class FilesBeside:
         return [f"{what.format(who)}: {some_of(names)}" for what, names in said.items() if names]
 
 
-def small_files(folder: Path | None) -> Mapping[str, Path]:
-    """The files beside the weights of a model folder that belong to the model, as they are."""
-    return files_beside(folder).carried
+def small_files(folder: Path | None, merged: Iterable[Path] = ()) -> Mapping[str, Path]:
+    """The files beside the weights of a model folder that belong to the model, as they are; `merged` are those weights,
+    as far as they lie in sub-folders.
+    """
+    return files_beside(folder, merged).carried
 
 
-def identities_beside(folder: Path | None) -> dict[Path, FileIdentity]:
+def identities_beside(folder: Path | None, merged: Iterable[Path] = ()) -> dict[Path, FileIdentity]:
     """Config, tokenizer, templates and whatever else comes along with the weights of a folder, as they are now."""
     if folder is None:
         return {}
     read = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".jinja"))
-    return identities(path for path in (*read, *small_files(folder).values()) if path.is_file())
+    return identities(path for path in (*read, *small_files(folder, merged).values()) if path.is_file())
 
 
 def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> FilesBeside:
@@ -98,8 +107,9 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> FilesBesid
     if folder is None:
         return FilesBeside({}, ())
     carried = {str(path.relative_to(folder)): path for one in _CARRIED for path in _found(folder, one)}
-    modules, code_of_modules = _modules(folder)
-    asks_for_code = code_of_modules or _has_local_code(read_config(folder) or {})
+    parts = part_folders(folder) if carried.keys() & {MODULES, MODEL_INDEX} else []
+    names = {part.name for part in parts}
+    asks_for_code = any(part.own_code for part in parts) or _has_local_code(read_config(folder) or {})
     used = {os.path.realpath(path) for path in merged}
     left: list[str] = []
     for entry in sorted(folder.iterdir()):
@@ -107,36 +117,39 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> FilesBesid
         if name.lower() in TOOL_FILES:
             continue
         if entry.is_dir():
-            if name in modules:
-                carried |= _of_module(entry, asks_for_code)
+            if name in names:
+                carried |= _of_part(entry, asks_for_code, used)
             some = any(path.startswith(f"{name}/") for path in carried)
-            left += [path for path in _inside(entry) if path not in carried] if some else [f"{name}/"]
+            stay = {path: file for path, file in _inside(entry).items() if path not in carried} if some else {}
+            left += [path for path, file in stay.items() if not _is_merged(file, used)]
+            left += [] if some else [f"{name}/"]
         elif asks_for_code and entry.suffix == ".py" and entry.is_file():
             carried[name] = entry
-        elif name not in carried and name not in _REPLACED and not name.endswith(".index.json"):
-            left += [name] if os.path.realpath(entry) not in used else []
+        elif name not in carried and name not in _REPLACED:
+            left += [name] if not _is_merged(entry, used) else []
     return FilesBeside(carried, tuple(left))
 
 
-def _modules(folder: Path) -> tuple[set[str], bool]:
-    """The sub-folders of a sentence-transformers model's modules, and whether one is a class of the model's own."""
-    path = folder / "modules.json"
-    listed = read_json(path) if path.is_file() else []
-    modules = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    paths = {str(one.get("path", "")).split("/")[0] for one in modules}
-    return paths - {""}, any(not str(one.get("type", "")).startswith("sentence_transformers.") for one in modules)
+def _is_merged(path: Path, used: Set[str]) -> bool:
+    """Whether the numbers of a file are in the output; an index has none, and the output makes its own."""
+    return path.name.endswith(".index.json") or os.path.realpath(path) in used
 
 
-def _of_module(folder: Path, asks_for_code: bool) -> dict[str, Path]:
-    """Without code that nothing asks for, and of its weights only those that are loaded: safetensors, else a pickle."""
+def _of_part(folder: Path, asks_for_code: bool, used: Set[str]) -> dict[str, Path]:
+    """Without code that nothing asks for. Of its weights only those that are loaded (safetensors, else a pickle), and
+    none where some of them are merged.
+    """
     files = _inside(folder)
+    merged = any(os.path.realpath(path) in used for path in files.values())
     safe = {path.parent for path in files.values() if path.suffix == ".safetensors"}
 
     def stays(path: Path) -> bool:
         kind = kind_of(path.name)
         if kind == "pickle":
-            return path.parent in safe
-        return (kind == "weights" and path.suffix != ".safetensors") or (kind == "code" and not asks_for_code)
+            return merged or path.parent in safe
+        return (kind == "weights" and (merged or path.suffix != ".safetensors")) or (
+            kind == "code" and not asks_for_code
+        )
 
     return {name: path for name, path in files.items() if not stays(path)}
 
@@ -172,6 +185,14 @@ def read_config(folder: Path | None) -> dict[str, Any] | None:
     return read_json_table(path) if path is not None and is_there(path) else None
 
 
+def component_configs(source: Source) -> dict[str, dict[str, Any]]:
+    """The config.json of every component that has one, by what the names of its tensors begin with."""
+    if source.folder is None:
+        return {}
+    places = {prefix: source.folder / one.folder / "config.json" for prefix, one in source.components.items()}
+    return {prefix: read_json_table(path) for prefix, path in places.items() if is_there(path)}
+
+
 def config_differences(configs: Mapping[str, Mapping[str, Any] | None], ignore_layers: bool) -> list[str]:
     """`rope_theta is 10000.0 in a but 500000.0 in b`, for every key that changes what a model computes."""
     present = {name: config for name, config in configs.items() if config}
@@ -199,14 +220,21 @@ def _unequal(
 
 
 def updated_config(
-    config: Mapping[str, Any], *, dtype: str | None, layers: Mapping[str, Sequence[int]] | None = None
+    config: Mapping[str, Any],
+    *,
+    dtype: str | None,
+    layers: Mapping[str, Sequence[int]] | None = None,
+    only_said: bool = False,
 ) -> dict[str, Any]:
-    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks})."""
+    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks}).
+
+    `only_said`: no dtype where it says none, as for components, whose classes take no word that they do not know.
+    """
     new: dict[str, Any] = copy.deepcopy(dict(config))
     for section in _sections(new):
         if dtype:
             present = [key for key in ("dtype", "torch_dtype") if section.get(key) is not None]
-            for key in present or (["dtype"] if section is new else []):
+            for key in present or (["dtype"] if section is new and not only_said else []):
                 section[key] = dtype
     for stack, blocks in (layers or {}).items():
         _set_layers(_section_of(new, stack), blocks)

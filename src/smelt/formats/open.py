@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import is_there, names_in
 from smelt.formats.folder_files import identities_beside
+from smelt.formats.part_folders import MODEL_INDEX
 from smelt.formats.safetensors import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source
 from smelt.formats.views.view import with_common_names
@@ -64,7 +65,7 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
-_OWN = ("mixture", "delta_pack", "llava", "safetensors", "gguf", "pickle")
+_OWN = ("mixture", "delta_pack", "diffusers", "llava", "safetensors", "gguf", "pickle")
 formats: Registry[Format] = Registry(
     "smelt.formats",
     own=lambda: dict.fromkeys(_OWN, __name__),
@@ -126,6 +127,18 @@ class _DeltaPack:
 
     def _folder(self, path: Path) -> Path:
         return path.parent if path.name == _DELTA else path
+
+
+class _DiffusersPipeline:
+    """A folder of diffusers: model_index.json, and a sub-folder for each component."""
+
+    def recognises(self, path: Path) -> bool:
+        return is_there(path / MODEL_INDEX)
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.diffusion.pipeline_folder import open_pipeline
+
+        return open_pipeline(path, allow_pickle=options.allow_pickle)
 
 
 class _OwnLlava:
@@ -194,7 +207,7 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
     `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack.
     """
     source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
-    source.beside = source.beside or identities_beside(source.folder)
+    source.beside = source.beside or identities_beside(source.folder, source.files)
     return with_common_names(source)
 
 
@@ -204,6 +217,7 @@ def _base_at_path(ref: str, folder: Path) -> Source:
 
 formats["mixture"] = _MixtureFolder()
 formats["delta_pack"] = _DeltaPack()
+formats["diffusers"] = _DiffusersPipeline()
 formats["llava"] = _OwnLlava()
 formats["safetensors"] = _Safetensors()
 formats["gguf"] = _GGUF()

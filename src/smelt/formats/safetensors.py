@@ -40,6 +40,7 @@ __all__ = [
     "encode_header",
     "open_file",
     "open_folder",
+    "open_named",
     "read_header",
 ]
 
@@ -228,36 +229,40 @@ def open_file(path: Path) -> Source:
 
 def open_folder(path: Path) -> Source:
     """The weights of a folder that has some."""
-    has_index, has_single = (path / INDEX).exists(), (path / _SINGLE).exists()
+    found = open_named(path, _SINGLE, INDEX)
+    return found or FileSource(str(path), complete_shards(path, sorted(path.glob("*.safetensors"))), path)
+
+
+def open_named(path: Path, single: str, index: str) -> Source | None:
+    """The weights that one file of this name holds, or the shards of an index; None where the folder has neither."""
+    has_index, has_single = (path / index).exists(), (path / single).exists()
     if has_index and has_single:
         raise CorruptFile(
-            f"{path}: holds both {_SINGLE} and {INDEX}, so it is unclear which weights are meant; remove the stale one"
+            f"{path}: holds both {single} and {index}, so it is unclear which weights are meant; remove the stale one"
         )
     if has_index:
-        return _open_indexed(path)
-    if has_single:
-        return FileSource(str(path), [path / _SINGLE], path)
-    return FileSource(str(path), complete_shards(path, sorted(path.glob("*.safetensors"))), path)
+        return _open_indexed(path, index)
+    return FileSource(str(path), [path / single], path) if has_single else None
 
 
-def _open_indexed(path: Path) -> Source:
-    index = read_json(path / INDEX)
+def _open_indexed(path: Path, name: str) -> Source:
+    index = read_json(path / name)
     places = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
-        raise CorruptFile(f"{path / INDEX}: has no weight_map from tensors to files")
+    if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
+        raise CorruptFile(f"{path / name}: has no weight_map from tensors to files")
     names = sorted(set(places.values()))
-    outside = next((name for name in names if Path(name).is_absolute() or ".." in Path(name).parts), None)
+    outside = next((one for one in names if Path(one).is_absolute() or ".." in Path(one).parts), None)
     if outside:
-        raise CorruptFile(f"{path / INDEX}: names {shortened(outside)!r}, which is not in this folder")
-    missing = [name for name in names if not is_there(path / name)]
+        raise CorruptFile(f"{path / name}: names {shortened(outside)!r}, which is not in this folder")
+    missing = [one for one in names if not is_there(path / one)]
     if missing:
         raise CorruptFile(f"{path}: the index names shards that are not there: {', '.join(map(shortened, missing))}")
-    source = FileSource(str(path), [path / name for name in names], path)
+    source = FileSource(str(path), [path / one for one in names], path)
     absent, unlisted = sorted(places.keys() - source.tensors.keys()), sorted(source.tensors.keys() - places.keys())
     if absent or unlisted:
         source.close()
         what = f"lists {absent[0]!r}, which no shard holds" if absent else f"does not list {unlisted[0]!r}"
-        raise CorruptFile(f"{path / INDEX}: {what} ({len(absent) + len(unlisted)} such tensors)")
+        raise CorruptFile(f"{path / name}: {what} ({len(absent) + len(unlisted)} such tensors)")
     return source
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
+__all__ = ["Component", "MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "prefix_of", "read_whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,32 @@ class TensorInfo:
         return self.count * dtypes.item_size(self.dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Where the weights of one part of a model lie."""
+
+    folder: str = ""
+    """The sub-folder; the model's own folder where it is empty."""
+    stem: str = "model"
+    """The name of the weights file without its ending; shards and index are named after it."""
+
+    @property
+    def place(self) -> str:
+        """What the names of its files begin with, seen from the model's folder."""
+        return f"{self.folder}/" if self.folder else ""
+
+    @property
+    def index(self) -> str:
+        """The index that it has where it has several weights files."""
+        return f"{self.place}{self.stem}.safetensors.index.json"
+
+    def files(self, count: int) -> list[str]:
+        """The names of so many weights files."""
+        if count == 1:
+            return [f"{self.place}{self.stem}.safetensors"]
+        return [f"{self.place}{self.stem}-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
+
+
 class Source(ABC):
     """A set of named tensors that can be read piece by piece, from several threads at once."""
 
@@ -56,6 +82,10 @@ class Source(ABC):
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+    components: Mapping[str, Component] = {}
+    """Where the parts of the model lie that have sub-folders of their own, by what their tensors' names begin with."""
+    unmerged: Mapping[str, str] = {}
+    """Patterns of tensors that are not merged unless `include` or `parts` of a recipe names them, each with why."""
 
     @abstractmethod
     def read(self, key: str, start: int, out: Tensor) -> None:
@@ -133,6 +163,11 @@ def read_whole(source: Source, key: str, dtype: torch.dtype | None = None) -> Te
     flat = torch.empty(info.count, dtype=dtype or dtypes.torch_dtype(info.dtype))
     source.read(key, 0, flat)
     return flat.view(info.shape)
+
+
+def prefix_of(name: str, prefixes: Iterable[str]) -> str:
+    """The longest of the prefixes that a tensor's name begins with; an empty one where it begins with none."""
+    return max((one for one in prefixes if name.startswith(one)), key=len, default="")
 
 
 def equal_tensors(source: Source, one: str, other: str) -> bool:

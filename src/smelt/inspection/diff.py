@@ -67,7 +67,7 @@ def diff(
             dtypes=tuple(wanted.headers("dtype")),
             compared=len(compared),
             tensors=tuple(changes),
-            files=tuple(file_differences(a.folder, b.folder)),
+            files=tuple(file_differences(a.folder, b.folder, [*a.files, *b.files])),
             depth=depth_map(changes),
             notes=tuple([f"{len(left)} tensors of complex numbers were not compared"] if left else []),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,12 @@ class FileDifference:
     keys: tuple[KeyDifference, ...] = ()
 
 
-def file_differences(first: Path | None, second: Path | None) -> list[FileDifference]:
-    """Config, tokenizer, templates and whatever else comes along with weights; nothing where one has no folder."""
+def file_differences(first: Path | None, second: Path | None, weights: Iterable[Path] = ()) -> list[FileDifference]:
+    """Config, tokenizer, templates and whatever else lies beside these weights; nothing where one has no folder."""
     if first is None or second is None or first == second:
         return []
-    ours, theirs = small_files(first), small_files(second)
+    weights = list(weights)
+    ours, theirs = small_files(first, weights), small_files(second, weights)
     return [one for name in sorted(ours.keys() | theirs.keys()) if (one := _difference(name, ours, theirs)) is not None]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.engine.sink.output import folder_at_one_go
 from smelt.engine.sink.provenance import encode_manifest
-from smelt.engine.sink.sink import INDEX_NAME, index_file, lay_out
+from smelt.engine.sink.shards import index_files, lay_out
 from smelt.errors import RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
@@ -136,7 +136,7 @@ def _write_shards(folder: Path, tensors: Mapping[str, Tensor], formats: Mapping[
     for shard in shards:
         some = {name: tensors[name].detach().to("cpu", formats[name]) for name in shard.tensors}
         save_tensors(folder / shard.name, some)
-    return {INDEX_NAME: index_file(shards)} if len(shards) > 1 else {}
+    return {**index_files(shards)}
 
 
 def _tower_files(trainee: Trainee, source: Source) -> dict[str, bytes | Path]:

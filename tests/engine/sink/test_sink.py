@@ -10,7 +10,7 @@ import smelt
 from checkpoints import read_weights, state, write_model
 from smelt.engine.plan.plan import Item
 from smelt.engine.sink.output import check_output
-from smelt.engine.sink.sink import index_file, lay_out
+from smelt.engine.sink.shards import index_files, lay_out
 from smelt.errors import OutputError
 from smelt.formats.source import TensorInfo
 
@@ -30,7 +30,7 @@ def test_a_new_shard_begins_where_the_next_tensor_would_make_the_last_too_large(
 
 
 def test_the_index_gives_every_tensors_shard_and_the_sum_of_bytes():
-    index = json.loads(index_file(lay_out(items(5, 5, 5), 20)))
+    index = json.loads(index_files(lay_out(items(5, 5, 5), 20))["model.safetensors.index.json"])
     assert index["metadata"]["total_size"] == 60
     assert index["weight_map"] == {f"t{n}": f"model-{n + 1:05d}-of-00003.safetensors" for n in range(3)}
 

@@ -223,7 +223,9 @@ class _Builder:
         if left_out(self._written, one.key):
             return "left out by the recipe"
         if left_out(self._recipe, one.key):
-            return "the vision tower, which all models share"
+            unmerged = self._pool.reference.unmerged.items()
+            why = (why for pattern, why in unmerged if matches(pattern, one.key))
+            return next(why, "the vision tower, which all models share")
         if info.dtype not in dtypes.FLOATS:
             return "integers and flags"
         if info.count == 0:

@@ -14,13 +14,13 @@ from smelt.caller import word
 from smelt.engine.pool import ModelPool
 from smelt.errors import IncompatibleModels
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.folder_files import read_config
+from smelt.formats.folder_files import component_configs, read_config
 from smelt.formats.source import Source
 
 __all__ = ["causes", "remedy", "with_causes"]
 
 _KEYS = {
-    "model_type": ("model_type",),
+    "model_type": ("model_type", "_class_name"),
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim", "embed_dim"),
     "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "d_ff"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -83,9 +83,15 @@ def _alike(pool: ModelPool) -> bool:
 
 def _facts(source: Source) -> dict[str, Any]:
     """Family and size of a model: what its config says, else what its shapes tell."""
+    found: dict[str, Any]
+    if source.components:
+        found = {"components": ", ".join(sorted(one.folder for one in source.components.values()))}
+        for prefix, said in component_configs(source).items():
+            found |= _said(said, prefix)
+        return found
     config = read_config(source.folder)
     if config:
-        found: dict[str, Any] = dict(_said(config, ""))
+        found = dict(_said(config, ""))
         for section in _SECTIONS:
             if isinstance(inner := config.get(section), Mapping):
                 found |= _said(inner, f"{section}.")

@@ -6,6 +6,7 @@ quantised    models whose weights are codes: a config says it, or the scales bes
 adapters     whether they stand over one base, which is what their changes are changes of: a fault where the changes
              themselves are merged or written (`lora`, knots, core_space), else a note, since an adapter over a
              fine-tune of the base is a model like any other
+unmerged     what a format leaves alone unless the recipe names it, the VAE of a diffusion pipeline
 frozen part  what fine-tunes never change, the vision tower of a LLaVA: copied from the reference, not merged, unless
              `include` names it; with `skip` the reference's is taken, whatever the others have; else models whose
              tower is another one are refused. A mean of equal numbers is not always that number, so a copy is what
@@ -34,7 +35,7 @@ from smelt.methods import stages
 from smelt.recipe.patterns import matches, skip_remedy
 from smelt.recipe.schema import Recipe
 
-__all__ = ["base_faults", "leave_frozen", "left_out", "quantised_faults", "tensor_faults"]
+__all__ = ["base_faults", "leave_frozen", "leave_unmerged", "left_out", "quantised_faults", "tensor_faults"]
 
 _SHOWN = 5
 
@@ -185,6 +186,20 @@ def _same(one: Source, other: Source) -> bool:
     if sorted(p.stat().st_size for p in ours) != sorted(p.stat().st_size for p in theirs):
         return False
     return sorted(file_hashes(ours).values()) == sorted(file_hashes(theirs).values())
+
+
+def leave_unmerged(recipe: Recipe, pool: ModelPool) -> Recipe:
+    """The recipe with what the format of the reference leaves alone (a pipeline's VAE) under `skip`, but for what the
+    recipe itself names.
+    """
+    names = {name for source in pool.all.values() for name in source.tensors}
+    asked = [*recipe.include, *(key for part in recipe.parts for key in part.keys)]
+    patterns = []
+    for pattern in pool.reference.unmerged:
+        keys = [name for name in names if matches(pattern, name)]
+        if keys and not any(matches(one, key) for one in asked for key in keys):
+            patterns.append(pattern)
+    return recipe.model_copy(update={"skip": [*recipe.skip, *patterns]}) if patterns else recipe
 
 
 def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:

@@ -91,7 +91,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     from smelt.engine.plan.base_check import foreign_base_in_pool
     from smelt.engine.plan.build import draft
     from smelt.engine.plan.causes import causes
-    from smelt.engine.plan.checks import leave_frozen, tensor_faults
+    from smelt.engine.plan.checks import leave_frozen, leave_unmerged, tensor_faults
     from smelt.engine.plan.ready import config_faults
     from smelt.engine.pool import BASE, ModelPool
     from smelt.formats.views.view import without_tied_copy
@@ -101,7 +101,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     untied = ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
     refs = {name: source.label for name, source in untied.models.items()}
     recipe = Recipe.parse({"pool": {"models": refs}, "merge": "average", **words})
-    recipe, frozen = leave_frozen(recipe, pool)
+    recipe, frozen = leave_frozen(leave_unmerged(recipe, pool), pool)
     faults = frozen + tensor_faults(recipe, untied, draft(recipe, untied)) + config_faults(recipe, pool)
     reference = untied.reference
     return Compatibility(

@@ -14,7 +14,7 @@ from smelt.engine.plan.ready import ReadyMerge
 from smelt.engine.run.backends import needs_torch, run_limits
 from smelt.engine.run.device import AUTO, check_word, choose
 from smelt.engine.run.estimate import shown_seconds
-from smelt.engine.sink.sink import lay_out
+from smelt.engine.sink.shards import lay_out
 from smelt.formats.source import Source
 from smelt.recipe.schema import parse_size
 
@@ -130,7 +130,7 @@ def describe_plan(
         copied=sum(item.copied for item in plan.items),
         parameters=sum(item.info.count for item in plan.items),
         dtypes=dict(Counter(item.info.dtype for item in plan.items)),
-        shards=[shard.name for shard in lay_out(plan.items, parse_size(plan.recipe.shard_size))],
+        shards=[shard.name for shard in lay_out(plan.items, parse_size(plan.recipe.shard_size), plan.components)],
         bytes_in=plan.bytes_in,
         passes=_passes(ready),
         bytes_out=plan.bytes_out,

@@ -20,7 +20,7 @@ from typing import Any
 from smelt.files.identity import FileIdentity
 from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
-from smelt.formats.source import Source, TensorInfo, files_of
+from smelt.formats.source import Component, Source, TensorInfo, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
@@ -267,6 +267,13 @@ class Plan:
     """All models that are read, by their names; the base is among them."""
     statistics: Mapping[str, Source] = field(default_factory=dict)
     """What stages read beside the models, by the models' names."""
+
+    @property
+    def components(self) -> Mapping[str, Component]:
+        """The sub-folders of the output, by what their tensors' names begin with: those of the base, else of the first
+        model.
+        """
+        return next((source.components for source in self.parents.values()), {})
 
     @property
     def bytes_out(self) -> int:

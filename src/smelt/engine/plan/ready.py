@@ -18,7 +18,7 @@ from smelt.caller import Blank, word
 from smelt.engine.adapter_output import adapter_notes
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
-from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
+from smelt.engine.plan.checks import base_faults, leave_frozen, leave_unmerged, left_out
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
@@ -27,7 +27,14 @@ from smelt.files.hashing.input_hashes import FileDigest
 from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.folder_files import config_differences, files_beside, read_config, small_files, updated_config
+from smelt.formats.folder_files import (
+    component_configs,
+    config_differences,
+    files_beside,
+    read_config,
+    small_files,
+    updated_config,
+)
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
@@ -181,10 +188,14 @@ class ReadyMerge:
         """Config, tokenizer, processor, templates and model card of the output."""
         recipe = self.plan.recipe
         source = self.pool.all[self.config_from]
-        files: dict[str, bytes | Path] = dict(small_files(source.folder))
+        files: dict[str, bytes | Path] = dict(small_files(source.folder, source.files))
         if (stored := read_config(source.folder)) is not None:
             new = updated_config(stored, dtype=self._dtype(), layers=self.plan.layers)
             files["config.json"] = json.dumps(new, indent=2, ensure_ascii=False).encode() + b"\n"
+        for prefix, stored in component_configs(source).items():
+            new = updated_config(stored, dtype=self._dtype(prefix), layers=self._layers(prefix), only_said=True)
+            place = f"{source.components[prefix].place}config.json"
+            files[place] = json.dumps(new, indent=2, ensure_ascii=False).encode() + b"\n"
         own_config = getattr(source, "config", None)  # of a GGUF file
         if own_config is not None and (config := own_config()):
             files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"
@@ -194,11 +205,16 @@ class ReadyMerge:
                 check_plain(content)
         return {**files, "README.md": self.card(name)}
 
-    def _dtype(self) -> str | None:
-        """The dtype most of the output's numbers have, as configs call it."""
+    def _layers(self, prefix: str) -> dict[str, Sequence[int]]:
+        """The sliced stacks of a component, as it calls them."""
+        stacks = self.plan.layers.items()
+        return {stack.removeprefix(prefix): blocks for stack, blocks in stacks if stack.startswith(prefix)}
+
+    def _dtype(self, prefix: str = "") -> str | None:
+        """The dtype most of the output's numbers (those of a component) have, as configs call it."""
         counts: Counter[str] = Counter()
         for item in self.plan.items:
-            if item.info.dtype in dtypes.FLOATS:
+            if item.info.dtype in dtypes.FLOATS and item.key.startswith(prefix):
                 counts[item.info.dtype] += item.info.count
         return dtypes.torch_name(counts.most_common(1)[0][0]) if counts else None
 
@@ -218,9 +234,10 @@ class ReadyMerge:
         """Which parents that Smelt made are not what their own manifests say, in sentences."""
         notes = []
         for name, source in self.plan.parents.items():
-            manifests = {folder: find_manifest(folder) for folder in {path.parent for path in source.files}}
-            for path in source.files:
-                said = manifests[path.parent].get(path.name)
+            homes = {path: _home(path, source) for path in source.files}
+            manifests = {folder: find_manifest(folder) for folder in set(homes.values())}
+            for path, home in homes.items():
+                said = manifests[home].get(path.relative_to(home).as_posix())
                 if said is not None and getattr(hashes[path], said.kind) not in (None, said.digest):
                     notes.append(
                         f"{name}: {path.name} is not what the manifest beside it says; it was changed afterwards"
@@ -273,6 +290,12 @@ def _torch_version() -> str:
         return torch.__version__
 
 
+def _home(path: Path, source: Source) -> Path:
+    """The folder of the model that a weights file belongs to: the file may lie in a sub-folder of it."""
+    nested = source.components and source.folder is not None and path.is_relative_to(source.folder)
+    return source.folder if nested and source.folder is not None else path.parent
+
+
 def _by_file(source: Source, hashes: Mapping[Path, FileDigest]) -> dict[str, dict[str, str]]:
     names = [path.name for path in source.files]
     return {
@@ -294,7 +317,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     faults, over = base_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    without, faults = leave_frozen(recipe, pool)
+    without, faults = leave_frozen(leave_unmerged(recipe, pool), pool)
     if faults:
         raise IncompatibleModels(faults)
     with with_causes(pool):
@@ -315,13 +338,24 @@ def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
     return [] if recipe.lora else files_beside(pool.all[config_from].folder, merged).notes(config_from)
 
 
+def _configs(source: Source) -> dict[str, Mapping[str, Any] | None]:
+    """What says what a model is: its config.json, and that of each of its components, by their names."""
+    places = {prefix: f"{one.place}config.json" for prefix, one in source.components.items()}
+    known: dict[str, Mapping[str, Any] | None] = {"config.json": read_config(source.folder)}
+    return known | {places[prefix]: config for prefix, config in component_configs(source).items()}
+
+
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     """What the configs of a pool disagree about, in sentences with the remedy."""
     if recipe.config:
         return []
-    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
+    configs = {name: _configs(source) for name, source in pool.all.items()}
+    files = dict.fromkeys(file for known in configs.values() for file in known)
     sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
     return [
-        f"config.json differs: {difference}; write {word('config', Blank('NAME'))} to choose whose the output gets"
-        for difference in config_differences(configs, ignore_layers=sliced)
+        f"{file} differs: {difference}; write {word('config', Blank('NAME'))} to choose whose the output gets"
+        for file in files
+        for difference in config_differences(
+            {name: known.get(file) for name, known in configs.items()}, ignore_layers=sliced
+        )
     ]

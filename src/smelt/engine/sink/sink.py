@@ -1,15 +1,13 @@
 """Sinks: memory, or the weights files of a folder in the making (output.py).
 
-Shards are laid out from the plan, blocks land at their offsets, a journal notes finished tensors.
+Shards are laid out from the plan (shards.py), blocks land at their offsets, a journal notes finished tensors.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from threading import Lock
@@ -17,12 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
+from smelt.engine.sink.shards import Shard, index_files, lay_out
 from smelt.files.hashing.blake3 import TreeHash
 from smelt.files.positioned import BINARY, FilePlace, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors import encode_header
-from smelt.formats.source import TensorInfo
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
@@ -30,9 +27,8 @@ if TYPE_CHECKING:
 
     from smelt.formats.source import TensorInfo
 
-__all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "Sink", "index_file", "lay_out"]
+__all__ = ["FolderSink", "MemorySink", "Sink"]
 
-INDEX_NAME = "model.safetensors.index.json"
 _AHEAD = 1 << 28
 """Bytes of a file for which there is room before they are written, at least, and at most twice as many: a run that is
 killed leaves no more."""
@@ -40,50 +36,6 @@ _RUN = 1 << 23
 """Bytes of one shard that are merged before those of the next."""
 _AT_ONCE = 8
 """Shards that are written at once."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One weights file of the output."""
-
-    name: str
-    tensors: Mapping[str, TensorInfo]
-
-    def header(self, metadata: Mapping[str, str]) -> tuple[bytes, dict[str, int]]:
-        return encode_header(self.tensors, metadata)
-
-
-class _Placed(Protocol):
-    """A tensor that has a place in a file."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def info(self) -> TensorInfo: ...
-
-
-def lay_out(items: Sequence[_Placed], shard_size: int) -> list[Shard]:
-    """Tensors in their order, a new shard where the next would make the last too large."""
-    groups: list[dict[str, TensorInfo]] = [{}]
-    size = 0
-    for item in items:
-        if groups[-1] and size + item.info.nbytes > shard_size:
-            groups.append({})
-            size = 0
-        groups[-1][item.key] = item.info
-        size += item.info.nbytes
-    if len(groups) == 1:
-        return [Shard("model.safetensors", groups[0])]
-    total = len(groups)
-    return [Shard(f"model-{n:05d}-of-{total:05d}.safetensors", group) for n, group in enumerate(groups, 1)]
-
-
-def index_file(shards: Sequence[Shard]) -> bytes:
-    """The index that sharded Hugging Face folders carry."""
-    weight_map = {name: shard.name for shard in shards for name in shard.tensors}
-    total = sum(info.nbytes for shard in shards for info in shard.tensors.values())
-    return json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2).encode() + b"\n"
 
 
 class Sink(Protocol):
@@ -146,7 +98,7 @@ class FolderSink(Sink):
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
         """`metadata` is as long as what `complete` will be given."""
         self._folder = folder
-        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
+        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size), plan.components)
         self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
         if folder.finished and not all(writer.intact for writer in self._writers):
             folder.restart()
@@ -203,11 +155,12 @@ class FolderSink(Sink):
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
-        return {INDEX_NAME: index_file(self._shards)} if len(self._shards) > 1 else {}
+        return dict(index_files(self._shards))
 
     def complete(self, metadata: Mapping[str, str]) -> dict[str, tuple[str, int]]:
         """Write the headers of the shards, all of whose tensors are there; name -> (BLAKE3, bytes) of each."""
-        return {writer.path.name: (writer.complete(metadata), writer.size) for writer in self._writers}
+        made = zip(self._shards, self._writers, strict=True)
+        return {shard.name: (writer.complete(metadata), writer.size) for shard, writer in made}
 
     def close(self) -> None:
         for writer in self._writers:
@@ -237,6 +190,7 @@ class _ShardWriter:
     def prepare(self, finished: Collection[str]) -> None:
         """Make the file, without room for what is to come. Those tensors are there that an earlier run has finished."""
         self._left.difference_update(finished)
+        self.path.parent.mkdir(exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
             os.ftruncate(descriptor, self.size)

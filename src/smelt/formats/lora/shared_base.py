@@ -33,6 +33,7 @@ class SharedSource(Source):
         self.inner = inner
         self.label, self.tensors, self.files, self.folder = inner.label, inner.tensors, inner.files, inner.folder
         self.notes, self.tied, self.beside = inner.notes, inner.tied, inner.beside
+        self.components, self.unmerged = inner.components, inner.unmerged
         self._local = threading.local()
 
     def read(self, key: str, start: int, out: Tensor) -> None:

@@ -50,6 +50,7 @@ class LoraSource(Source):
         self.base, self._adapter = base, open_adapter(path, allow_pickle=allow_pickle)
         self.label = f"{base.label}+{path}"
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
+        self.components, self.unmerged = base.components, base.unmerged
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = {**base.files, **self._adapter.files, **seen}
         try:

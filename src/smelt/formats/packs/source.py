@@ -103,7 +103,7 @@ class DeltaSource(Source):
         own = (folder / "config.json").exists()
         self.folder = folder if own else base.folder
         self.beside = {**base.beside, **(identities_beside(folder) if own else {})}
-        self.notes = base.notes
+        self.notes, self.components, self.unmerged = base.notes, base.components, base.unmerged
         _check_base(self.note, base, folder)
         self.tensors = {key: TensorInfo(t.dtype, base.tensors[key].shape) for key, t in self.note.tensors.items()}
         self.tied = {name: twin for name, twin in base.tied.items() if twin in self.tensors}

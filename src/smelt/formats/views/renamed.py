@@ -33,6 +33,7 @@ class RenamedSource(Source):
     def __init__(self, inner: Source, pieces: Mapping[str, Piece], note: str | None = None):
         self._inner, self._pieces = inner, pieces
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
+        self.components, self.unmerged = inner.components, inner.unmerged
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
         self._lock = threading.Lock()

@@ -101,6 +101,7 @@ class HiddenTensorSource(Source):
     def __init__(self, inner: Source, hidden: str, twin: str):
         self._inner = inner
         self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
+        self.components, self.unmerged = inner.components, inner.unmerged
         self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
         self.tied = {**inner.tied, hidden: twin}
 

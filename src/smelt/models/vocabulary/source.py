@@ -36,6 +36,7 @@ class VocabSource(Source):
     ):
         self.label, self.files, self.beside = inner.label, inner.files, inner.beside
         self.folder, self.tied = inner.folder, inner.tied
+        self.components, self.unmerged = inner.components, inner.unmerged
         self._inner, self._plan, self._keys = inner, plan, inner.tensors.keys() & set(keys)
         self._sources = {**peers, model: inner}
         self._models = tuple(plan.sizes)

@@ -1,0 +1,1 @@
+"""Diffusion models: folders of diffusers, single files, block weights."""

@@ -198,11 +198,13 @@ class Kronecker(Change):
         return (one[rows // len(other)][:, :, None] * other[rows % len(other)][:, None, :]).flatten(1)
 
     def thin(self, read: Reader) -> tuple[Tensor, Tensor]:
-        import torch
-
         left, right = self.first.factors(read)
         other_left, other_right = self.second.factors(read)
-        return torch.kron(left * self.scaling, other_left), torch.kron(right, other_right)
+        return _kron(left * self.scaling, other_left), _kron(right, other_right)
+
+
+def _kron(one: Tensor, other: Tensor) -> Tensor:
+    return (one[:, None, :, None] * other[None, :, None, :]).flatten(2).flatten(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

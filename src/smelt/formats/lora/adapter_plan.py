@@ -23,6 +23,8 @@ class AdapterPlan:
     """Whole tensors. Two for one base tensor (tied weights) must hold the same numbers."""
     edits: dict[str, list[Edit]] = field(default_factory=dict)
     """In the order in which they are done."""
+    stacks: dict[str, int] = field(default_factory=dict)
+    """Stacks of experts, by the rows of all their matrices; any other tensor's rows are its first axis."""
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What is done as the tool that wrote the adapter does it, but may surprise."""

@@ -213,7 +213,8 @@ class _Planner:
             self.faults.append(f"{shapes} of {key!r} do not have the rank {rank} for each of {experts} experts")
             return
         change = Stacked(a, b, experts, rank, scaling, self.orientation.of(key).transposed)
-        self.planned.add(key, Added(change, self.base[key].shape[0]))
+        self.planned.stacks[key] = rows = experts * self.base[key].shape[1]
+        self.planned.add(key, Added(change, rows))
 
     def _add_product(self, module: str, slots: dict[str, str]) -> None:
         kind = "lora_embedding_" if "lora_embedding_A" in slots or "lora_embedding_B" in slots else "lora_"

@@ -152,9 +152,9 @@ class LoraSource(Source):
             return self._lengths[added]
 
     def _matrix(self, key: str) -> tuple[int, int]:
-        """A tensor's first axis, and all others together."""
+        """A tensor's rows and columns; see `changes.py`."""
         info = self.tensors[key]
-        rows = info.shape[0] if info.shape else 1
+        rows = self.plan.stacks.get(key) or (info.shape[0] if info.shape else 1)
         return rows, max(1, info.count // rows)
 
     def _tile_of(self, key: str, first: int, last: int) -> Tensor:

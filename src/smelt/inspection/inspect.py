@@ -10,9 +10,10 @@ from smelt.formats.architecture.layout import Layout
 from smelt.formats.quantised import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
-from smelt.inspection.headers import StoredModel, read_model, read_source
+from smelt.inspection.headers import read_model, read_source
 from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, QuantisedFacts
 from smelt.inspection.open_model import in_memory
+from smelt.inspection.stored_model import StoredModel
 
 __all__ = ["inspect"]
 

@@ -351,9 +351,7 @@ def test_an_adapter_means_the_same_over_both_layouts(tmp_path: Path, kind: str, 
         down, up = ("lora_down", "lora_up") if written == "authors" else ("lora_A", "lora_B")
         state[f"{key}.{down}.weight"], state[f"{key}.{up}.weight"] = factors(tuple(named[name].shape))
     save_file(state, tmp_path / "a.safetensors")
-    single = LoraSource(
-        MemorySource("single", {prefix + n: t for n, t in stored.items()}), tmp_path / "a.safetensors"
-    )
+    single = LoraSource(MemorySource("single", {prefix + n: t for n, t in stored.items()}), tmp_path / "a.safetensors")
     folder = LoraSource(
         MemorySource("folder", {f"transformer.{n}": t for n, t in converted.items()}), tmp_path / "a.safetensors"
     )

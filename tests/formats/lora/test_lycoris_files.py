@@ -66,7 +66,9 @@ def make(kind: str, file: Path) -> tuple[MemorySource, dict[str, Any]]:
             f"lora_unet_{name.replace('.', '_')}.{part}": torch.as_tensor(tensor).detach().clone().contiguous()
             for part, tensor in module.custom_state_dict().items()
         }
-        change = module.make_weight() * module.scale if of_kind is LoConModule else module.get_weight(layer.weight.shape)
+        change = (
+            module.make_weight() * module.scale if of_kind is LoConModule else module.get_weight(layer.weight.shape)
+        )
         whole = base[f"{name}.weight"] + change.detach().reshape(layer.weight.shape)
         merged[f"{name}.weight"] = module.apply_weight_decompose(whole) if module.wd else whole
     save_file(state, file)

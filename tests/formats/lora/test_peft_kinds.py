@@ -158,7 +158,7 @@ def test_pickled_adapters_follow_the_pickle_rule(tmp_path: Path) -> None:
     base, merged = adapt(llama(), peft.LoraConfig(r=2, target_modules=["q_proj"]), tmp_path)
     torch.save(load_file(tmp_path / "adapter_model.safetensors"), tmp_path / "adapter_model.bin")
     (tmp_path / "adapter_model.safetensors").unlink()
-    with pytest.raises(CorruptFile, match="pickles .*allow_pickle"):
+    with pytest.raises(CorruptFile, match=r"pickles .*allow_pickle"):
         LoraSource(base, tmp_path)
     agree(LoraSource(base, tmp_path, allow_pickle=True), base, merged)
 
@@ -188,7 +188,9 @@ def test_an_untouched_tensor_is_read_as_bytes_of_the_base(tmp_path: Path) -> Non
 def test_lora_on_a_language_model_in_kohyas_names(tmp_path: Path) -> None:
     base, _ = adapt(llama(), peft.LoraConfig(r=2, target_modules=["q_proj"]), tmp_path)
     name = "lycoris_model_layers_1_self_attn_q_proj"
-    save_file({f"{name}.lora_down.weight": torch.ones(1, 16), f"{name}.lora_up.weight": torch.ones(16, 1)}, tmp_path / "k")
+    save_file(
+        {f"{name}.lora_down.weight": torch.ones(1, 16), f"{name}.lora_up.weight": torch.ones(16, 1)}, tmp_path / "k"
+    )
     (tmp_path / "k").rename(tmp_path / "k.safetensors")
     key = "model.layers.1.self_attn.q_proj.weight"
     change = read_whole(LoraSource(base, tmp_path / "k.safetensors"), key) - read_whole(base, key)

@@ -1,4 +1,4 @@
-"""The tensors of an adapter, wherever they lie: a PEFT folder, a folder of diffusers, a file; pickles by the pickle rule."""
+"""The tensors of an adapter, wherever they lie: a PEFT folder, a folder of diffusers, a file, pickled or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from smelt.formats.source import Source, read_whole
 if TYPE_CHECKING:
     from smelt.formats.source import TensorInfo
 
-__all__ = ["adapter_weights", "is_adapter_file", "open_adapter", "read_file_adapter", "written_config"]
+__all__ = ["adapter_weights", "is_adapter_file", "open_adapter", "read_alphas", "read_file_adapter", "tensor_infos"]
 
 _PEFT = "adapter_model.safetensors"
 _PEFT_PICKLE = "adapter_model.bin"
@@ -67,7 +67,7 @@ def read_file_adapter(path: Path, source: Source) -> FileAdapter:
     """What a single file says beside its header: the alphas, and the config that diffusers wrote into it."""
     file = adapter_weights(path)
     metadata = read_header(file).metadata if file.suffix == ".safetensors" else {}
-    return FileAdapter(source.tensors, _alphas(source), written_config(file, metadata))
+    return FileAdapter(source.tensors, _alphas(source), _written_config(file, metadata))
 
 
 def _alphas(source: Source) -> dict[str, float]:
@@ -83,7 +83,15 @@ def _alphas(source: Source) -> dict[str, float]:
     return found
 
 
-def written_config(file: Path, metadata: Mapping[str, str]) -> dict[str, AdapterConfig]:
+def read_alphas(path: Path) -> tuple[float, ...]:
+    """The alphas of an adapter, each once; they are the only numbers that are read."""
+    if adapter_weights(path).suffix in _PICKLES:
+        return ()
+    with closing(open_adapter(path, allow_pickle=False)) as source:
+        return tuple(sorted(set(_alphas(source).values())))
+
+
+def _written_config(file: Path, metadata: Mapping[str, str]) -> dict[str, AdapterConfig]:
     """By component; settings are called `unet.lora_alpha`, or `lora_alpha` where the file is one component's."""
     if _METADATA not in metadata:
         return {}

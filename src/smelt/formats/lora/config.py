@@ -82,8 +82,8 @@ class AdapterConfig:
     def _judge(self, settings: Mapping[str, Any]) -> list[str]:
         if (kind := settings.get("peft_type")) not in _KINDS:
             return [
-                f"peft_type is {shortened(repr(kind))}; only LORA adapters (DoRA and rsLoRA among them), LOHA, LOKR and "
-                "IA3 are merged"
+                f"peft_type is {shortened(repr(kind))}; only LORA adapters (DoRA and rsLoRA among them), LOHA, LOKR "
+                "and IA3 are merged"
             ]
         faults = [
             f"{name} is set: {why}; it cannot be added to a base"
@@ -105,7 +105,10 @@ class AdapterConfig:
             for where, v in ranks
             if not _is_rank(v)
         ]
-        alphas = [("alpha" if self.kind in ("LOHA", "LOKR") else "lora_alpha", self._alpha), *(("alpha_pattern", alpha) for alpha in self._alphas.values())]
+        alphas = [
+            ("alpha" if self.kind in ("LOHA", "LOKR") else "lora_alpha", self._alpha),
+            *(("alpha_pattern", alpha) for alpha in self._alphas.values()),
+        ]
         faults += [
             f"{where} gives {shortened(repr(v))}; a number is needed" for where, v in alphas if not _is_number(v)
         ]

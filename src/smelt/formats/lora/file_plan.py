@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from smelt.errors import IncompatibleModels
 from smelt.formats import dtype as dtypes
@@ -158,7 +159,7 @@ class _Planner:
             if not any(isinstance(edit, Directed) for edit in edits):
                 continue
             spans = sorted(_span(edit) for edit in edits if isinstance(edit, Added | Directed))
-            if any(first[1] > second[0] for first, second in zip(spans, spans[1:], strict=False)):
+            if any(first[1] > second[0] for first, second in pairwise(spans)):
                 self.planned.faults.append(f"{key!r} is changed twice, once as DoRA; which is first is not told")
 
 

@@ -1,8 +1,8 @@
 """The names of tensors in an adapter's file: which module each belongs to, which part of it it is, who writes so.
 
-    kohya and LyCORIS   lora_unet_mid_block_attentions_0_proj_in.lora_down.weight, ....alpha, ....hada_w1_a
-    diffusers           unet.mid_block.attentions.0.proj_in.lora.down.weight, transformer.x_embedder.lora_A.weight
-    PEFT                base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight
+kohya and LyCORIS   lora_unet_mid_block_attentions_0_proj_in.lora_down.weight, ....alpha, ....hada_w1_a
+diffusers           unet.mid_block.attentions.0.proj_in.lora.down.weight, transformer.x_embedder.lora_A.weight
+PEFT                base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def change_of(parts: Mapping[str, str], infos: Mapping[str, TensorInfo], shape: 
     if lacking := sorted(needed - parts.keys()):
         raise PartsError(f"has {_listed(parts)} but no {lacking[0]}")
     if extra := sorted(parts.keys() - needed - possible):
-        raise PartsError(f"has {extra[0]} beside {_listed(needed | (possible & parts.keys()))}, which is no {kind} layer")
+        raise PartsError(
+            f"has {extra[0]} beside {_listed(needed | (possible & parts.keys()))}, which is no {kind} layer"
+        )
     shapes = {part: infos[name].shape for part, name in parts.items()}
     if odd := next((part for part, name in parts.items() if infos[name].dtype not in dtypes.FLOATS), None):
         raise PartsError(f"{odd} is {infos[parts[odd]].dtype}; floating point is expected")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Orientation
@@ -17,6 +16,7 @@ from smelt.formats.lora.adapter_plan import AdapterPlan
 from smelt.formats.lora.changes import Full, LowRank, Product, Stacked, Stored
 from smelt.formats.lora.edits import Added, Directed, Rescaled, RowsReplaced
 from smelt.formats.lora.layer_changes import PartsError, change_of
+from smelt.formats.lora.peft_orientation import ScaledProduct, settle_orientation
 
 if TYPE_CHECKING:
     from smelt.formats.lora.config import AdapterConfig
@@ -46,10 +46,6 @@ def plan_adapter(
     return _Planner(config, adapter, base, tied, orientation).plan()
 
 
-_Product: TypeAlias = tuple[Product, float, str | None]
-"""With its scaling, and the name of DoRA's magnitudes."""
-
-
 class _Planner:
     def __init__(
         self,
@@ -63,7 +59,7 @@ class _Planner:
         self.orientation = orientation
         self.outer = {name.partition(".")[0] for name in (*base, *tied)}
         self.planned = AdapterPlan()
-        self._products: dict[str, list[_Product]] = {}
+        self._products: dict[str, list[ScaledProduct]] = {}
         """Low-rank products, until it is settled how their layers lie in the base."""
         self.faults = self.planned.faults
 
@@ -100,7 +96,7 @@ class _Planner:
         if len(adapter_names) > 1:
             listed = ", ".join(sorted(adapter_names))
             self.faults.append(f"the file holds several adapters ({listed}); save each to its own folder")
-        self._settle_orientation()
+        self._add_settled()
         self._judge_ties()
         return self.planned
 
@@ -170,7 +166,7 @@ class _Planner:
     def _add_lycoris(self, module: str, slots: dict[str, str]) -> None:
         if (key := self._target(module)) is None:
             return
-        said, scaling = self.config.rank_and_scaling(module)
+        _, scaling = self.config.rank_and_scaling(module)
         try:
             change = change_of(slots, self.adapter, self.base[key].shape, lambda rank: scaling)
         except PartsError as error:
@@ -192,7 +188,9 @@ class _Planner:
             sides = self.adapter[a].shape[1:], self.adapter[b].shape[:1]
             fitting = [key for key in sorted(found) if self._stack_sides(key) == (*sides[0], *sides[1])]
             if len(fitting) != 1:
-                what = "can be any of " + " and ".join(map(repr, fitting)) if fitting else "fits no parameter of the base"
+                what = (
+                    "can be any of " + " and ".join(map(repr, fitting)) if fitting else "fits no parameter of the base"
+                )
                 self.faults.append(f"{module!r}: lora_A {self.adapter[a].shape} {what}")
                 continue
             self._add_stack(fitting[0], module, a, b)
@@ -269,39 +267,9 @@ class _Planner:
         found = {self.tied.get(candidate, candidate) for candidate in candidates} & self.base.keys()
         return found.pop() if len(found) == 1 else None
 
-    def _settle_orientation(self) -> None:
-        """A square matrix does not show by its shape whether it is stored (input, output), as in GPT-2.
-
-        PEFT knows from the layer's class, and its `fan_in_fan_out` only remembers the last layer it met. So layers
-        of the same name that are not square decide, then what is known of the base; where that is nothing, the
-        config's word, unless other layers prove it wrong.
-        """
-        votes: dict[str, set[bool]] = {}
-        square: list[tuple[str, int]] = []
-        for key, products in self._products.items():
-            shape = self.base[key].shape
-            for number, (product, *_) in enumerate(products):
-                if len(shape) != 2 or "lora_embedding_" in product.down:
-                    continue
-                if shape[0] == shape[1]:
-                    square.append((key, number))
-                else:
-                    votes.setdefault(key.split(".")[-2], set()).add(product.swapped)
-        told = self.config.transposed
-        trusted = all(seen == {told} for seen in votes.values())
-        for key, number in square:
-            seen = votes.get(key.split(".")[-2], set())
-            if len(seen) != 1 and self.orientation.informed:
-                seen = {self.orientation.of(key).transposed}
-            if len(seen) != 1 and not trusted:
-                self.faults.append(
-                    f"{key!r} is square and other layers contradict fan_in_fan_out={told}; correct it in "
-                    "adapter_config.json (true for GPT-2's Conv1D layers)"
-                )
-            products = self._products[key]
-            product, scaling, magnitude = products[number]
-            swapped = next(iter(seen)) if len(seen) == 1 else told
-            products[number] = replace(product, swapped=swapped), scaling, magnitude
+    def _add_settled(self) -> None:
+        """The products, now that it is known how their layers lie in the base."""
+        self.faults += settle_orientation(self._products, self.base, self.orientation, self.config.transposed)
         for key, products in self._products.items():
             for product, scaling, magnitude in products:
                 added = Added(LowRank(product, scaling), self.base[key].shape[0])

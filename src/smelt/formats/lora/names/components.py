@@ -67,7 +67,10 @@ _T5 = "encoder.block."
 def components_in(names: Collection[str]) -> dict[str, Component]:
     """The parts of a model, by what the names of their tensors begin with; "" where the model is one part alone."""
     found = {
-        root: component for component in _ALL for root in component.roots if any(name.startswith(root) for name in names)
+        root: component
+        for component in _ALL
+        for root in component.roots
+        if any(name.startswith(root) for name in names)
     }
     inner = {root: [name.removeprefix(root) for name in names if name.startswith(root)] for root in found}
     if "transformer." in found and not any(one.startswith(_DENOISER_BLOCKS) for one in inner["transformer."]):

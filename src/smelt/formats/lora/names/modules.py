@@ -112,4 +112,3 @@ def _module_of(name: str) -> str | None:
     if name.endswith(_FUSED):
         return name.removesuffix("_weight")
     return name.removesuffix(".weight") if name.endswith(".weight") else None
-

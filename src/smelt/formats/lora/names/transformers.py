@@ -23,6 +23,7 @@ class _Rule:
     turned: bool = False
 
 
+_STACKS = ("double_blocks", "single_blocks", "joint_blocks", "transformer_blocks", "single_transformer_blocks")
 _FLUX_OUTSIDE = (
     _Rule("img_in", ("x_embedder",)),
     _Rule("txt_in", ("context_embedder",)),
@@ -107,7 +108,7 @@ def _rules(modules: Rows) -> Iterator[_Rule]:
     heads = {(name.split(".")[0], name.split(".")[1]) for name in modules if name.count(".") > 1}
     numbers = {
         kind: sorted({int(number) for head, number in heads if head == kind and number.isdigit()})
-        for kind in ("double_blocks", "single_blocks", "joint_blocks", "transformer_blocks", "single_transformer_blocks")
+        for kind in _STACKS
     }
     if numbers["joint_blocks"] or (numbers["transformer_blocks"] and "pos_embed.proj" in modules):
         yield from _SD3_OUTSIDE

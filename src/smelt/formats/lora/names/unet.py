@@ -1,4 +1,4 @@
-"""A UNet's modules under the names of the other layout: Stability's (`input_blocks.4.1`) and diffusers' (`down_blocks.1`).
+"""A UNet's modules by their names in the other layout: Stability's (`input_blocks.4.1`), diffusers' (`down_blocks.1`).
 
 Stability's code numbers all blocks through, diffusers counts levels and the layers within. How many layers a level has
 is read off the names: it is 2 in Stable Diffusion 1 and 2 and XL.

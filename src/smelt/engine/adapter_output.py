@@ -13,7 +13,7 @@ from smelt.formats.lora.source import LoraSource
 from smelt.models.references import base_of_adapter
 from smelt.recipe.schema import Recipe
 
-__all__ = ["adapter_notes", "adapter_size", "summed_rank", "with_adapters_base"]
+__all__ = ["adapter_notes", "adapter_size", "naming_of_output", "summed_rank", "with_adapters_base"]
 
 
 def with_adapters_base(recipe: Recipe, relative_to: Path | None) -> Recipe:
@@ -26,6 +26,12 @@ def with_adapters_base(recipe: Recipe, relative_to: Path | None) -> Recipe:
         return recipe
     noted = recipe.noting([*recipe.notes, f"the base is that of the adapters, {base}"])
     return noted.model_copy(update={"pool": recipe.pool.model_copy(update={"base": base})})
+
+
+def naming_of_output(pool: ModelPool) -> str:
+    """The layout of a merged adapter: that of the adapters, where all have one."""
+    namings = {source.naming.lower() for source in pool.models.values() if isinstance(source, LoraSource)}
+    return namings.pop() if len(namings) == 1 else "peft"
 
 
 def summed_rank(pool: ModelPool) -> int | None:

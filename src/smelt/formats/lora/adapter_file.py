@@ -25,6 +25,7 @@ __all__ = ["adapter_weights", "is_adapter_file", "open_adapter", "read_alphas", 
 _PEFT = "adapter_model.safetensors"
 _PEFT_PICKLE = "adapter_model.bin"
 _DIFFUSERS = "pytorch_lora_weights.safetensors"
+_KOHYA = "lora.safetensors"
 _METADATA = "lora_adapter_metadata"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -33,7 +34,7 @@ def adapter_weights(path: Path) -> Path:
     """The file of an adapter's matrices."""
     if not path.is_dir():
         return path
-    for name in (_PEFT, _PEFT_PICKLE, _DIFFUSERS):
+    for name in (_PEFT, _PEFT_PICKLE, _DIFFUSERS, _KOHYA):
         if (path / name).is_file():
             return path / name
     if is_there(path / "adapter_config.json"):
@@ -44,7 +45,7 @@ def adapter_weights(path: Path) -> Path:
 def is_adapter_file(path: Path) -> bool:
     """Whether a file, or the one of a folder of diffusers, is an adapter by the names of its tensors."""
     if path.is_dir():
-        path = path / _DIFFUSERS
+        path = next((path / name for name in (_DIFFUSERS, _KOHYA) if (path / name).is_file()), path)
     if path.suffix != ".safetensors" or not path.is_file():
         return False
     try:

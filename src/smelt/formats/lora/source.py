@@ -24,6 +24,7 @@ from smelt.formats.lora.changes import Change, Factors
 from smelt.formats.lora.config import AdapterConfig
 from smelt.formats.lora.edits import Added
 from smelt.formats.lora.file_plan import plan_file
+from smelt.formats.lora.keys import Naming, naming_of
 from smelt.formats.lora.peft_plan import plan_adapter
 from smelt.formats.source import Source, equal_tensors, read_whole
 
@@ -85,6 +86,11 @@ class LoraSource(Source):
     def rank(self) -> int:
         """The highest rank of its changes; 0 if it has none."""
         return self.plan.rank
+
+    @property
+    def naming(self) -> Naming:
+        """Whose names its tensors have."""
+        return naming_of(self._adapter.tensors)
 
     @property
     def adapter_bytes(self) -> int:

@@ -206,3 +206,17 @@ def test_an_adapter_in_a_file_without_its_base_is_refused_with_what_to_write(tmp
     ran = cli("merge", "--model", f"a={file}", "--model", f"b={base}", "-o", tmp_path / "out")
     assert ran.code == 2
     assert f"holds an adapter (LoRA and its like), not a model, and does not name its base; write BASE+{file}" in ran.err
+
+
+def test_the_command_writes_the_layout_that_is_asked_for(tmp_path: Path, base: Path, cli) -> None:
+    """Two files of kohya's become a folder of PEFT's; without a rank the layout means nothing."""
+    words = [word for s in (1, 2) for word in ("--model", f"m{s}={base}+{kohya(tmp_path / f'{s}.safetensors', 2, s)}")]
+    assert cli("merge", *words, "--lora", 4, "--lora-format", "peft", "-o", tmp_path / "out").code == 0
+    first, second = changes(base, tmp_path / "1.safetensors", tmp_path / "2.safetensors")
+    found = merged_change(base, tmp_path / "out")
+    for name in SHAPES:
+        torch.testing.assert_close(found[name], (first[name] + second[name]) / 2, rtol=1e-4, atol=1e-4)
+    ran = cli("merge", *words, "--lora-format", "peft", "-o", tmp_path / "no")
+    assert ran.code == 2
+    assert "give its rank too, by --lora RANK" in ran.err
+    assert "lora_format" in cli("merge", *words, "--lora", 4, "--lora-format", "civitai", "-o", tmp_path / "no").err

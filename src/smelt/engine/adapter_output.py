@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.caller import word
+from smelt.caller import Blank, option, word
 from smelt.engine.pool import ModelPool
+from smelt.errors import RecipeError
 from smelt.formats.lora.source import LoraSource
 from smelt.models.references import base_of_adapter
 from smelt.recipe.schema import Recipe
@@ -18,6 +19,9 @@ __all__ = ["adapter_notes", "adapter_size", "naming_of_output", "summed_rank", "
 
 def with_adapters_base(recipe: Recipe, relative_to: Path | None) -> Recipe:
     """A recipe that writes an adapter and names no base: that of its models, where all are adapters over one."""
+    if recipe.lora is None and recipe.lora_format is not None:
+        rank = option("lora", Blank("RANK"))
+        raise RecipeError(f"lora_format: says how an adapter is written; give its rank too, by {rank}")
     if recipe.lora is None or recipe.pool.base is not None:
         return recipe
     bases = {base_of_adapter(ref, relative_to) for ref in recipe.pool.models.values()}

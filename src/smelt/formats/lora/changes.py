@@ -247,10 +247,12 @@ class Stacked(Change):
         return torch.cat(parts)
 
     def thin(self, read: Reader) -> tuple[Tensor, Tensor]:
-        import torch
-
         left, right = self.load(read)
-        return torch.block_diag(*left), right.flatten(0, 1)
+        rows, rank = left.shape[1:]
+        apart = left.new_zeros(self.experts * rows, self.experts * rank)
+        for expert, matrix in enumerate(left):
+            apart[expert * rows :][:rows, expert * rank :][:, :rank] = matrix
+        return apart, right.flatten(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,10 @@ def joined(parts: Sequence[Segment]) -> tuple[Segment, ...]:
 
 def parts_of(stored: Segment, counts: Sequence[int]) -> list[tuple[Segment, ...]]:
     """Several modules that the base stores as one, by their numbers of rows."""
-    at, found = stored.at, []
+    at = stored.at
+    found: list[tuple[Segment, ...]] = []
     for count in counts:
-        found.append((Segment(stored.key, at, 0, count),))
+        found.append(whole(Segment(stored.key, at, 0, count)))
         at += count
     return found
 

@@ -17,7 +17,12 @@ from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import MemorySource, read_whole
 
 Q, CONV = "down_blocks.0.attentions.0.to_q", "down_blocks.0.conv"
-SHAPES = {f"{Q}.weight": (6, 8), f"{CONV}.weight": (6, 4, 3, 3), f"{CONV}.bias": (6,), "down_blocks.0.norm.weight": (6,)}
+SHAPES = {
+    f"{Q}.weight": (6, 8),
+    f"{CONV}.weight": (6, 4, 3, 3),
+    f"{CONV}.bias": (6,),
+    "down_blocks.0.norm.weight": (6,),
+}
 
 
 def kohya(file: Path, rank: int, seed: int, *, conv: bool = True, alpha: float | None = None) -> Path:
@@ -62,7 +67,9 @@ def test_kohyas_and_lycoris_files_become_one_file_of_kohyas(tmp_path: Path, base
     """Ranks 2 and 2 * 2: rank 6 holds the sum, and each layer has the rank that it needs."""
     files = [kohya(tmp_path / "a.safetensors", 2, 1, alpha=1.0), loha(tmp_path / "b.safetensors", 2)]
     pool = {name: f"{base}+{file}" for name, file in zip("ab", files, strict=True)}
-    summary = smelt.merge(pool, base=str(base), method=("task_arithmetic", {"scale": 0.5}), lora=6, out=tmp_path / "out")
+    summary = smelt.merge(
+        pool, base=str(base), method=("task_arithmetic", {"scale": 0.5}), lora=6, out=tmp_path / "out"
+    )
     assert any("lost 0.0% of its size" in note for note in summary.notes)
     state = load_file(tmp_path / "out/lora.safetensors")
     ranks = {name: len(t) for name, t in state.items() if name.endswith("lora_down.weight")}
@@ -72,7 +79,9 @@ def test_kohyas_and_lycoris_files_become_one_file_of_kohyas(tmp_path: Path, base
     for name in SHAPES:
         torch.testing.assert_close(found[name], 0.5 * (first[name] + second[name]), rtol=1e-4, atol=1e-4)
     again = smelt.merge({"out": f"{base}+{tmp_path / 'out'}"})
-    assert torch.allclose(again[f"{Q}.weight"] - load_file(base / "model.safetensors")[f"{Q}.weight"], found[f"{Q}.weight"])
+    assert torch.allclose(
+        again[f"{Q}.weight"] - load_file(base / "model.safetensors")[f"{Q}.weight"], found[f"{Q}.weight"]
+    )
     assert smelt.verify(tmp_path / "out").ok
 
 
@@ -205,7 +214,9 @@ def test_an_adapter_in_a_file_without_its_base_is_refused_with_what_to_write(tmp
     file = kohya(tmp_path / "a.safetensors", 2, 1)
     ran = cli("merge", "--model", f"a={file}", "--model", f"b={base}", "-o", tmp_path / "out")
     assert ran.code == 2
-    assert f"holds an adapter (LoRA and its like), not a model, and does not name its base; write BASE+{file}" in ran.err
+    assert (
+        f"holds an adapter (LoRA and its like), not a model, and does not name its base; write BASE+{file}" in ran.err
+    )
 
 
 def test_the_command_writes_the_layout_that_is_asked_for(tmp_path: Path, base: Path, cli) -> None:

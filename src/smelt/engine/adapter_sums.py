@@ -115,4 +115,3 @@ def cut(up: Tensor, down: Tensor, rank: int) -> Factors:
         square,
         float(values[rank:].square().sum()),
     )
-

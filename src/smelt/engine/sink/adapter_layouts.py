@@ -1,8 +1,8 @@
 """The files of a merged adapter, in the layout of PEFT, of kohya's tools or of diffusers.
 
-    PEFT        adapter_model.safetensors and adapter_config.json; whole tensors as `modules_to_save` and biases
-    kohya       lora.safetensors: lora_down, lora_up and alpha (the rank); whole changes as `diff`, `diff_b`
-    diffusers   pytorch_lora_weights.safetensors: lora_A and lora_B; it has no way to keep a whole tensor
+PEFT        adapter_model.safetensors and adapter_config.json; whole tensors as `modules_to_save` and biases
+kohya       lora.safetensors: lora_down, lora_up and alpha (the rank); whole changes as `diff`, `diff_b`
+diffusers   pytorch_lora_weights.safetensors: lora_A and lora_B; it has no way to keep a whole tensor
 """
 
 from __future__ import annotations

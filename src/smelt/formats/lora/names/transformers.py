@@ -107,8 +107,7 @@ def _width(modules: Rows, fused: str) -> int:
 def _rules(modules: Rows) -> Iterator[_Rule]:
     heads = {(name.split(".")[0], name.split(".")[1]) for name in modules if name.count(".") > 1}
     numbers = {
-        kind: sorted({int(number) for head, number in heads if head == kind and number.isdigit()})
-        for kind in _STACKS
+        kind: sorted({int(number) for head, number in heads if head == kind and number.isdigit()}) for kind in _STACKS
     }
     if numbers["joint_blocks"] or (numbers["transformer_blocks"] and "pos_embed.proj" in modules):
         yield from _SD3_OUTSIDE

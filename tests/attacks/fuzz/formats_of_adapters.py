@@ -1,4 +1,4 @@
-"""Adapters: single files in kohya's and LyCORIS's names, files of diffusers with a config in the header, PEFT's kinds."""
+"""Adapters: files in kohya's and LyCORIS's names, files of diffusers with a config in the header, PEFT's kinds."""
 
 from __future__ import annotations
 
@@ -180,9 +180,9 @@ def _are_the_kinds(place: Path, merged: dict[str, torch.Tensor]) -> str | None:
         if wanted.isfinite().all() and not torch.allclose(merged[name].double(), wanted, rtol=1e-3, atol=1e-4):
             return "the experts are not base + change"
     rows = found.get("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta")
-    if rows is not None and rows.isfinite().all():
-        if not torch.allclose(merged["model.embed_tokens.weight"][[1, 5]].float(), rows.float(), rtol=1e-2):
-            return "the trained rows are not those of the adapter"
+    trained = merged["model.embed_tokens.weight"][[1, 5]].float()
+    if rows is not None and rows.isfinite().all() and not torch.allclose(trained, rows.float(), rtol=1e-2):
+        return "the trained rows are not those of the adapter"
     return None
 
 

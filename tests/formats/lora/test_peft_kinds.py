@@ -195,3 +195,33 @@ def test_lora_on_a_language_model_in_kohyas_names(tmp_path: Path) -> None:
     key = "model.layers.1.self_attn.q_proj.weight"
     change = read_whole(LoraSource(base, tmp_path / "k.safetensors"), key) - read_whole(base, key)
     torch.testing.assert_close(change, torch.ones(16, 16))
+
+
+def test_an_adapter_over_a_quantised_gguf_is_one_over_what_it_stands_for(tmp_path: Path) -> None:
+    """As adapters are trained on a quantised base: the change is added to the numbers that the codes mean."""
+    import gguf
+
+    from smelt.formats.gguf.source import GGUFSource
+
+    name, stored = "model.layers.0.mlp.up_proj.weight", "blk.0.ffn_up.weight"
+    torch.manual_seed(0)
+    q8, weights = gguf.GGMLQuantizationType.Q8_0, torch.randn(64, 32)
+    writer = gguf.GGUFWriter(tmp_path / "base.gguf", "llama")
+    for field, value in {"block_count": 1, "embedding_length": 32, "attention.head_count": 2}.items():
+        writer.add_uint32(f"llama.{field}", value)
+    codes = gguf.quantize(weights.numpy(), q8)
+    writer.add_tensor(stored, codes, raw_dtype=q8)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    up, down = torch.randn(64, 2), torch.randn(2, 32)
+    stem = "base_model.model.model.layers.0.mlp.up_proj"
+    save_file({f"{stem}.lora_A.weight": down, f"{stem}.lora_B.weight": up}, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "target_modules": ["up_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    dequantised = torch.from_numpy(gguf.dequantize(codes, q8))
+    found = read_whole(LoraSource(GGUFSource(tmp_path / "base.gguf"), folder), name, torch.float32)
+    torch.testing.assert_close(found, dequantised + up @ down)

@@ -3,8 +3,8 @@
 In: the items of a plan. Weighted sums of adapters are joined from their factors, without a look at the base. All else
 comes as merged tensors, block by block, of which two thin factors are kept. Changes of norms, biases and embeddings are
 kept whole, where the layout has a way. Out: the files of an adapter in one of three layouts. After `knots` or
-`core_space` on adapters the merged change has the summed rank of the adapters, so that with `lora:` of that rank nothing
-is lost.
+`core_space` on adapters the merged change has the summed rank of the adapters, so that `lora:` of that rank loses
+nothing.
 """
 
 from __future__ import annotations

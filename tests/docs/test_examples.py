@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from adapted_models import write_adapted_models
 from pico_llama import pairs, write_chat_task, write_llama
 from smelt.evaluation.row import Row, read_rows
 from smelt.methods import stages
@@ -65,6 +66,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     write_language_models(room)
     write_seeing_models(room)
+    write_adapted_models(room)
     return room
 
 

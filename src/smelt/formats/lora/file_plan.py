@@ -16,6 +16,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.lora.adapter_plan import AdapterPlan
 from smelt.formats.lora.changes import Full, Stored
 from smelt.formats.lora.config import AdapterConfig
+from smelt.formats.lora.description import describe_adapter
 from smelt.formats.lora.edits import Added, Directed
 from smelt.formats.lora.keys import AdapterKey, read_key
 from smelt.formats.lora.layer_changes import PartsError, ScalingOf, Shape, change_of, kind_of
@@ -25,6 +26,7 @@ from smelt.formats.source import TensorInfo
 
 __all__ = ["FileAdapter", "gather_modules", "plan_file"]
 
+_SHOWN = 3
 _SHIFTS = {"diff_b": "bias", "w_norm": "weight", "b_norm": "bias", "bias": "bias"}
 """Parts that are added to a vector as they are, and which vector of the module that is."""
 
@@ -67,21 +69,36 @@ def plan_file(adapter: FileAdapter, base: Mapping[str, TensorInfo], tied: Mappin
             planner.planned.faults.append(f"{module!r} {error}")
         except IncompatibleModels as error:
             planner.planned.faults += error.faults
+    if planner.missing:
+        planner.planned.faults.insert(0, _missing(planner.missing, len(modules), adapter))
     planner.judge_overlaps()
     return planner.planned
+
+
+def _missing(found: list[str], modules: int, adapter: FileAdapter) -> str:
+    """Hundreds of names say no more than a few."""
+    if len(found) == 1:
+        return f"{found[0]!r} matches no module of the base"
+    names = f"{', '.join(map(repr, found[:_SHOWN]))}{', ...' if len(found) > _SHOWN else ''}"
+    family = describe_adapter(adapter.infos).family
+    told = f"; by its names it is for {family}" if family and len(found) == modules else ""
+    return f"{len(found)} of the {modules} layers that it changes match no module of the base ({names}){told}"
 
 
 class _Planner:
     def __init__(self, adapter: FileAdapter, base: Mapping[str, TensorInfo], names: ModuleNames):
         self.adapter, self.base, self.names = adapter, base, names
         self.planned = AdapterPlan()
+        self.missing: list[str] = []
+        """Modules that the base does not have."""
 
     def add(self, module: str, parts: dict[str, str]) -> None:
         """Every part of a module becomes an edit or a fault."""
         parts = dict(parts)
         segments = self.names.find(module)
         if not segments:
-            raise PartsError("matches no module of the base")
+            self.missing.append(module)
+            return
         alpha, magnitude = parts.pop("alpha", None), parts.pop("magnitude", None)
         shifts = {part: parts.pop(part) for part in _SHIFTS if part in parts}
         scaling = self._scaling(module, alpha)

@@ -90,6 +90,16 @@ def test_every_kind_equals_lycoris(tmp_path: Path, kind: str) -> None:
             assert torch.equal(piece, found.view(-1)[start : start + len(piece)])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_piece_that_is_read_first_has_the_same_bits(tmp_path: Path, kind: str) -> None:
+    base, _ = make(kind, tmp_path / "a.safetensors")
+    for key in LAYERS:
+        first, whole = (LoraSource(base, tmp_path / "a.safetensors") for _ in range(2))
+        piece = torch.empty(37)
+        first.read(f"{key}.weight", 5, piece)
+        assert torch.equal(piece, read_whole(whole, f"{key}.weight").view(-1)[5:42])
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "dora" not in kind])
 def test_thin_factors_are_the_whole_change(tmp_path: Path, kind: str) -> None:
     base, merged = make(kind, tmp_path / "a.safetensors")

@@ -108,9 +108,23 @@ class LoraSource(Source):
         rows, columns = self._matrix(key)
         step = max(1, _TILE // columns)
         end = start + out.numel()
-        for row in range(start // columns // step * step, min(rows, -(-end // columns)), step):
-            ours, theirs = _overlap(start, out, row * columns, self._tile_of(key, row, min(row + step, rows)))
-            ours.copy_(theirs)
+        first = start // columns // step * step
+        last = min(rows, -(-end // (step * columns)) * step)
+        # A thread reads block after block, so the tile that one block ends in is the next one's first.
+        if getattr(self._last, "tile", None) == (key, first):
+            _copy(start, out, first * columns, self._last.values)
+            first += step
+        if first >= last:
+            return
+        # One read of the base for all tiles: several adapters over one base then ask it for the same piece.
+        whole = first * columns == start and last * columns == end and _works_in(out, self.tensors[key].dtype)
+        values = self._base_rows(key, first, last, out if whole else None)
+        for row in range(first, last, step):
+            self._edit(key, values[row - first : row - first + step], row)
+        if not whole:
+            _copy(start, out, first * columns, values.view(-1))
+            final = (last - 1) // step * step
+            self._last.tile, self._last.values = (key, final), values[final - first :].reshape(-1).clone()
 
     def has_bytes(self, key: str) -> bool:
         return not self.changes(key) and self.base.has_bytes(key)
@@ -151,7 +165,9 @@ class LoraSource(Source):
                 rows, columns = self._matrix(key)
                 total, step = torch.zeros(inputs, dtype=torch.float64), max(1, _TILE // columns)
                 for row in range(0, rows, step):
-                    values = self._base_rows(key, row, min(row + step, rows))
+                    end = min(row + step, rows)
+                    own = torch.empty((end - row) * columns)  # the thread's buffer holds the rows that wait for this
+                    values = self._base_rows(key, row, end, own)
                     added.apply(key, values, row, self)
                     total += values.double().square_().view(len(values), inputs, -1).sum(dim=(0, 2))
                 self._lengths[added] = total.sqrt_().float()
@@ -163,26 +179,27 @@ class LoraSource(Source):
         rows = self.plan.stacks.get(key) or (info.shape[0] if info.shape else 1)
         return rows, max(1, info.count // rows)
 
-    def _tile_of(self, key: str, first: int, last: int) -> Tensor:
-        """A flat tile of the changed tensor; read only. A thread reads block after block, so the tile that one block
-        ends in is the next one's first.
-        """
-        if getattr(self._last, "tile", None) != (key, first):
-            values = self._base_rows(key, first, last)
-            for edit in self.plan.edits[key]:
-                edit.apply(key, values, first, self)
-            self._last.values, self._last.tile = values.view(-1), (key, first)
-        found: Tensor = self._last.values
-        return found
+    def _edit(self, key: str, values: Tensor, row: int) -> None:
+        """Rows of the base, whole tiles of them, as they become."""
+        for edit in self.plan.edits[key]:
+            edit.apply(key, values, row, self)
 
-    def _base_rows(self, key: str, first: int, last: int) -> Tensor:
+    def _base_rows(self, key: str, first: int, last: int, into: Tensor | None = None) -> Tensor:
+        """Into a flat tensor that fits, else into a buffer that the thread keeps for the next read."""
         import torch
 
         columns = self._matrix(key)[1]
-        exact = torch.float64 if self.tensors[key].dtype == "F64" else torch.float32
-        values = torch.empty((last - first) * columns, dtype=exact)
-        self._read_unedited(key, first * columns, values)
-        return values.view(-1, columns)
+        if into is None:
+            exact, count = (
+                torch.float64 if self.tensors[key].dtype == "F64" else torch.float32,
+                (last - first) * columns,
+            )
+            kept: Tensor | None = getattr(self._last, "buffer", None)
+            if kept is None or kept.numel() < count or kept.dtype != exact:
+                self._last.buffer = kept = torch.empty(count, dtype=exact)
+            into = kept[:count]
+        self._read_unedited(key, first * columns, into)
+        return into.view(-1, columns)
 
     def _read_unedited(self, key: str, start: int, out: Tensor) -> None:
         stored = self.plan.replaced.get(key)
@@ -204,7 +221,16 @@ class LoraSource(Source):
             return found
 
 
-def _overlap(start: int, out: Tensor, begin: int, tile: Tensor) -> tuple[Tensor, Tensor]:
-    """The elements that a range and a tile share, as seen in each."""
-    low, high = max(start, begin), min(start + out.numel(), begin + tile.numel())
-    return out[low - start : high - start], tile[low - begin : high - begin]
+def _works_in(out: Tensor, stored: str) -> bool:
+    """Whether the numbers may be worked out where they are wanted."""
+    import torch
+
+    exact = torch.float64 if stored == "F64" else torch.float32
+    return out.dtype == exact and out.device.type == "cpu" and out.is_contiguous()
+
+
+def _copy(start: int, out: Tensor, begin: int, values: Tensor) -> None:
+    """Fill what a range from `start` on shares with flat values from `begin` on."""
+    low, high = max(start, begin), min(start + out.numel(), begin + values.numel())
+    if low < high:
+        out[low - start : high - start].copy_(values[low - begin : high - begin])

@@ -231,3 +231,38 @@ def test_the_command_writes_the_layout_that_is_asked_for(tmp_path: Path, base: P
     assert ran.code == 2
     assert "give its rank too, by --lora RANK" in ran.err
     assert "lora_format" in cli("merge", *words, "--lora", 4, "--lora-format", "civitai", "-o", tmp_path / "no").err
+
+
+def test_text_encoders_of_a_single_sdxl_file_keep_their_adapters(tmp_path: Path) -> None:
+    """OpenCLIP stores query, key and value as one; the merged file speaks of each, as the files that came in do."""
+    root = "conditioner.embedders.1.model.transformer.resblocks.0"
+    first = "conditioner.embedders.0.transformer.text_model.encoder.layers.0.mlp.fc1"
+    shapes = {
+        f"{root}.attn.in_proj_weight": (24, 8),
+        f"{root}.attn.in_proj_bias": (24,),
+        f"{root}.mlp.c_fc.weight": (16, 8),
+        f"{first}.weight": (16, 8),
+        "model.diffusion_model.input_blocks.1.0.in_layers.2.weight": (4, 4, 3, 3),
+    }
+    torch.manual_seed(0)
+    base = write_model(tmp_path / "base", {name: torch.randn(shape) for name, shape in shapes.items()})
+    layers = "text_model_encoder_layers_0_"
+    modules = {f"lora_te2_{layers}self_attn_{letter}_proj": (8, 8) for letter in "qv"}
+    modules |= {f"lora_te2_{layers}mlp_fc1": (16, 8), f"lora_te1_{layers}mlp_fc1": (16, 8)}
+    files = []
+    for number in (1, 2):
+        state = {}
+        for name, (rows, inputs) in modules.items():
+            state[f"{name}.lora_down.weight"] = torch.randn(2, inputs)
+            state[f"{name}.lora_up.weight"] = torch.randn(rows, 2)
+        state[f"lora_te2_{layers}self_attn_q_proj.diff_b"] = torch.ones(8)
+        files.append(tmp_path / f"{number}.safetensors")
+        save_file(state, files[-1])
+    pool = {name: f"{base}+{file}" for name, file in zip("ab", files, strict=True)}
+    smelt.merge(pool, base=str(base), lora=8, out=tmp_path / "out")
+    one, other = changes(base, *files)
+    found = merged_change(base, tmp_path / "out")
+    for name in shapes:
+        torch.testing.assert_close(found[name], (one[name] + other[name]) / 2, rtol=1e-4, atol=1e-4)
+    names = {name.partition(".")[0] for name in load_file(tmp_path / "out/lora.safetensors")}
+    assert modules.keys() <= names

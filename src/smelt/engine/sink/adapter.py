@@ -26,6 +26,7 @@ from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout, Orientation
 from smelt.formats.folder_files import read_config
+from smelt.formats.lora.names.components import component_of, components_in
 from smelt.methods import stages
 from smelt.ops.spectral import svd
 from smelt.recipe.patterns import skip_remedy
@@ -57,6 +58,7 @@ class AdapterSink(Sink):
         self._merged = MergedAdapter(
             base_ref, self._rank, tuple(pool.base.tensors), _task(read_config(self._base.folder))
         )
+        self._components = components_in(pool.base.tensors)
         self._whole: dict[str, Tensor] = {}
         self._lock = Lock()
         self._lost = self._total = 0.0
@@ -114,12 +116,15 @@ class AdapterSink(Sink):
     def _is_layer(self, item: Item) -> bool:
         """Whether a tensor is a layer whose change has two factors: a matrix alone, or a convolution."""
         shape = item.info.shape
-        if not item.key.endswith(".weight") or len(shape) < 2:
+        fused = self._layout == "kohya" and item.key.endswith(".in_proj_weight")
+        if not (item.key.endswith(".weight") or fused) or len(shape) < 2:
             return False
         if len(shape) > 2:
             return not self._orientation.of(item.key).doubt and self._orientation.of(item.key).count == 1
         layer = self._orientation.of(item.key)
-        return layer.count == 1 and Layout.is_matrix(item.key, layer.shape)
+        # Names of components, as `conditioner.embedders`, are no names of tables.
+        inner = item.key.removeprefix(component_of(item.key, self._components) or "")
+        return layer.count == 1 and Layout.is_matrix(inner, layer.shape)
 
     def _keep(self, item: Item, factors: Factors) -> None:
         """`factors` are those of the tensor as it is stored."""
@@ -137,7 +142,8 @@ class AdapterSink(Sink):
             self._shares[item.key] = math.sqrt(factors.lost / factors.square) if factors.square else 0.0
 
     def _keep_whole(self, item: Item, merged: Tensor, change: Tensor) -> None:
-        if not item.key.endswith((".weight", ".bias")) or item.matrices is not None or len(item.info.shape) > 2:
+        named = (".weight", ".bias", ".in_proj_bias") if self._layout == "kohya" else (".weight", ".bias")
+        if not item.key.endswith(named) or item.matrices is not None or len(item.info.shape) > 2:
             self._faults[item.order] = (
                 f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}"
             )

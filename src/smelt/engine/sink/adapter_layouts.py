@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import IncompatibleModels
 from smelt.formats.lora.names.components import component_of, components_in
+from smelt.formats.lora.names.modules import module_name
+from smelt.formats.lora.names.segment import Segment
+from smelt.formats.lora.names.text_encoders import text_encoder_aliases
 from smelt.formats.safetensors import encode_header
 from smelt.formats.source import TensorInfo
 
@@ -87,14 +90,14 @@ def kohya_files(found: MergedAdapter) -> dict[str, bytes]:
     tensors: dict[str, Tensor] = {}
     joined = _joined_names(found)
     for key, (down, up) in found.factors.items():
-        name = joined[key]
-        tensors |= {f"{name}.lora_down.weight": down, f"{name}.lora_up.weight": up}
-        tensors[f"{name}.alpha"] = torch.tensor(float(len(down)))
+        for name, rows in joined[key]:
+            tensors |= {f"{name}.lora_down.weight": down, f"{name}.lora_up.weight": up[rows]}
+            tensors[f"{name}.alpha"] = torch.tensor(float(len(down)))
     for key, change in found.changes.items():
-        weight = key.endswith(".weight")
         vector = "w_norm" if "norm" in key or ".ln_" in key else "diff"
-        part = (vector if change.dim() == 1 else "diff") if weight else "diff_b"
-        tensors[f"{joined[key]}.{part}"] = change
+        part = "diff_b" if key.endswith("bias") else vector if change.dim() == 1 else "diff"
+        for name, rows in joined[key]:
+            tensors[f"{name}.{part}"] = change[rows]
     return {"lora.safetensors": _encoded(tensors, {})}
 
 
@@ -118,22 +121,38 @@ def diffusers_files(found: MergedAdapter) -> dict[str, bytes]:
     return {"pytorch_lora_weights.safetensors": _encoded(tensors, {"format": "pt"})}
 
 
-def _joined_names(found: MergedAdapter) -> dict[str, str]:
-    """What kohya's tools call the modules: a word for the component, and the name with underscores."""
+def _joined_names(found: MergedAdapter) -> dict[str, list[tuple[str, slice]]]:
+    """What kohya's tools call the module of each tensor: a word for the component, and the name with underscores.
+
+    OpenCLIP's text encoders go by transformers' names, which have query, key and value apart: each is some rows.
+    """
     components = components_in(found.names)
     second = any("lora_te2_" in component.joined for component in components.values())
-    names: dict[str, str] = {}
+    names: dict[str, list[tuple[str, slice]]] = {}
     for key in (*found.factors, *found.changes):
         root = component_of(key, components) or ""
         prefix = components[root].joined[0] if root in components else "lycoris_"
-        inner = key.rpartition(".")[0].removeprefix(root)
+        inner = module_name(key).removeprefix(root)
+        modules = [(inner, slice(None))]
         if root == "transformer.":
             prefix = "lora_transformer_"  # what tools call modules in diffusers' names
         if prefix.startswith("lora_te"):
             prefix = "lora_te1_" if prefix == "lora_te_" and second else prefix
-            inner = inner if inner.startswith("text_model.") or ".block." in inner else f"text_model.{inner}"
-        names[key] = prefix + inner.replace(".", "_")
+            rows = (found.factors[key][1] if key in found.factors else found.changes[key]).shape[0]
+            modules = _text_modules(inner, rows)
+        names[key] = [(prefix + name.replace(".", "_"), part) for name, part in modules]
     return names
+
+
+def _text_modules(inner: str, rows: int) -> list[tuple[str, slice]]:
+    """A text encoder's module by the names of transformers, with the outer `text_model` of CLIP."""
+    aliases = text_encoder_aliases({inner: Segment(inner, 0, 0, rows)})
+    apart = [
+        (name, slice(segment.at, segment.at + segment.count))
+        for name, (segment,) in aliases.items()
+        if name.startswith("text_model.")
+    ]
+    return apart or [(inner, slice(None))]
 
 
 def _encoded(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from smelt.formats.lora.names.transformers import transformer_aliases
 from smelt.formats.lora.names.unet import unet_aliases
 from smelt.formats.source import TensorInfo
 
-__all__ = ["ModuleNames"]
+__all__ = ["ModuleNames", "module_name"]
 
 _FUSED = ".in_proj_weight"
 """How torch's own attention calls its weight."""
@@ -105,6 +105,14 @@ def _names_within(modules: Mapping[str, Segment]) -> Aliases:
     for aliases in (unet_aliases(modules), transformer_aliases(modules), text_encoder_aliases(modules)):
         names = {**aliases, **names}
     return names
+
+
+def module_name(key: str) -> str:
+    """The module of a weight, or of what stands beside it."""
+    for leaf in ("weight", "bias"):
+        if key.endswith(f".in_proj_{leaf}"):
+            return key.removesuffix(f"_{leaf}")
+    return key.rpartition(".")[0]
 
 
 def _module_of(name: str) -> str | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Orientation
 from smelt.formats.lora.adapter_plan import AdapterPlan
-from smelt.formats.lora.changes import Full, LowRank, Product, Stacked, Stored
+from smelt.formats.lora.changes import Full, LowRank, Product, Stored
 from smelt.formats.lora.edits import Added, Directed, Rescaled, RowsReplaced
 from smelt.formats.lora.layer_changes import PartsError, change_of
+from smelt.formats.lora.peft_experts import stack_of
 from smelt.formats.lora.peft_orientation import ScaledProduct, settle_orientation
 
 if TYPE_CHECKING:
@@ -124,11 +125,11 @@ class _Planner:
         elif slots:
             self._add_product(module, slots)
 
-    def _target(self, module: str, what: str = "adapted") -> str | None:
+    def _target(self, module: str) -> str | None:
         """The tensor of a layer's weight, or None and a fault."""
         key = self._find(f"{module}.weight")
         if key is None:
-            self.faults.append(f"{module!r} is {what} but the base has no tensor {module + '.weight'!r}")
+            self.faults.append(f"{module!r} is adapted but the base has no tensor {module + '.weight'!r}")
         elif self.base[key].dtype not in dtypes.WRITABLE:
             self.faults.append(
                 f"{key!r} is {self.base[key].dtype} in the base; an adapter needs a base that is not quantised"
@@ -161,6 +162,8 @@ class _Planner:
         self.planned.add(key, Rescaled(stored, by_input != self.config.transposed))
         bias = self._find(f"{module}.bias")
         if bias is not None and not by_input:
+            if self.base[bias].shape != (sides[0],):
+                self.faults.append(f"{stored!r} {shape} does not fit the bias {bias!r} {self.base[bias].shape}")
             self.planned.add(bias, Rescaled(stored))
 
     def _add_lycoris(self, module: str, slots: dict[str, str]) -> None:
@@ -175,44 +178,18 @@ class _Planner:
         self.planned.add(key, Added(change, self.base[key].shape[0]))
 
     def _add_stacks(self, module: str, levels: dict[str, dict[str, str]]) -> None:
-        """Bare parameters, which are stacks of experts; PEFT wraps a module once for each of them, so that names say
-        the module alone and shapes tell which parameter is meant.
-        """
+        """Bare parameters of one module; each level of PEFT's wrapping holds one of them."""
         names = [f"{module}.{target.rpartition('.')[2]}" for target in self.config.target_parameters]
-        found = {key for name in names if (key := self._find(name)) is not None and len(self.base[key].shape) == 3}
+        found = {key: self.base[key] for name in names if (key := self._find(name)) is not None}
+        stacks = {key: info for key, info in found.items() if len(info.shape) == 3 and info.dtype in dtypes.WRITABLE}
         for slots in levels.values():
-            a, b = slots.get("lora_A"), slots.get("lora_B")
-            if a is None or b is None or len(slots) > 2:
-                self.faults.append(f"{module!r} has {' and '.join(sorted(slots))}; lora_A and lora_B are expected")
+            try:
+                key, change = stack_of(module, slots, self.adapter, stacks, self.orientation, self.config)
+            except PartsError as error:
+                self.faults.append(f"{module!r} {error}")
                 continue
-            sides = self.adapter[a].shape[1:], self.adapter[b].shape[:1]
-            fitting = [key for key in sorted(found) if self._stack_sides(key) == (*sides[0], *sides[1])]
-            if len(fitting) != 1:
-                what = (
-                    "can be any of " + " and ".join(map(repr, fitting)) if fitting else "fits no parameter of the base"
-                )
-                self.faults.append(f"{module!r}: lora_A {self.adapter[a].shape} {what}")
-                continue
-            self._add_stack(fitting[0], module, a, b)
-
-    def _stack_sides(self, key: str) -> tuple[int, int] | None:
-        """Inputs and outputs of each expert."""
-        _, first, second = self.base[key].shape
-        layer = self.orientation.of(key)
-        if layer.doubt and first != second:
-            return None
-        return (first, second) if layer.transposed else (second, first)
-
-    def _add_stack(self, key: str, module: str, a: str, b: str) -> None:
-        rank, scaling = self.config.rank_and_scaling(f"{module}.{key.rpartition('.')[2]}")
-        experts = self.base[key].shape[0]
-        if self.adapter[a].shape[0] != rank * experts or self.adapter[b].shape[1:] != (rank * experts,):
-            shapes = f"lora_A {self.adapter[a].shape} and lora_B {self.adapter[b].shape}"
-            self.faults.append(f"{shapes} of {key!r} do not have the rank {rank} for each of {experts} experts")
-            return
-        change = Stacked(a, b, experts, rank, scaling, self.orientation.of(key).transposed)
-        self.planned.stacks[key] = rows = experts * self.base[key].shape[1]
-        self.planned.add(key, Added(change, rows))
+            self.planned.stacks[key] = rows = change.experts * self.base[key].shape[1]
+            self.planned.add(key, Added(change, rows))
 
     def _add_product(self, module: str, slots: dict[str, str]) -> None:
         kind = "lora_embedding_" if "lora_embedding_A" in slots or "lora_embedding_B" in slots else "lora_"

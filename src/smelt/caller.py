@@ -35,7 +35,7 @@ __all__ = [
     "word",
 ]
 
-_OWN_FLAGS = frozenset({"base", "dtype", "seed", "shard_size", "lora", "allow_pickle"})
+_OWN_FLAGS = frozenset({"base", "dtype", "seed", "shard_size", "lora", "lora_format", "allow_pickle"})
 """Words of a recipe that have a flag; the others are given with --set."""
 
 _MARK = "SMELT_CALLER"

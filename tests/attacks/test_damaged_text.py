@@ -184,12 +184,12 @@ def test_patterns_that_an_automaton_cannot_match_are_refused(tmp_path, two, cli)
         refused(ran, "rank_pattern", "no regular expression")
 
 
-def test_a_single_file_after_a_plus_is_no_adapter(tmp_path, two, cli):
+def test_a_single_file_after_a_plus_must_fit_its_base(tmp_path, two, cli):
     base, cars, _ = two
     save_file({"lora_unet_x.lora_down.weight": torch.zeros(2, 3)}, tmp_path / "kohya.safetensors")
     ref = f"{base}+{tmp_path / 'kohya.safetensors'}"
     ran = cli("merge", "--model", cars, "--model", ref, "-m", "average", "-o", tmp_path / "out")
-    refused(ran, "kohya.safetensors", "an adapter is a folder")
+    refused(ran, "kohya.safetensors", "matches no module of the base")
 
 
 def test_a_config_that_asks_for_endless_layers_is_refused(tmp_path, two, cli):

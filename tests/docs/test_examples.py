@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from adapted_models import write_adapted_models
 from made_up_diffusion import write_folder, write_single_file
 from pico_llama import pairs, write_chat_task, write_llama
 from pico_texts import write_classifier, write_embedder
@@ -74,6 +75,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_folder(room / name, seed)
         write_single_file(room / f"{name}.safetensors", seed)
     write_models_of_texts(room)
+    write_adapted_models(room)
     return room
 
 

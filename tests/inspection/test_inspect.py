@@ -185,6 +185,40 @@ def test_an_adapter_whose_base_is_not_here_is_inspected_all_the_same(model, tmp_
         smelt.inspect(f"{adapter}+{model}")
 
 
+BLOCK = "down_blocks_1_attentions_0_transformer_blocks_0_attn2_to_k"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "kind", "naming", "family", "ranks", "alphas"),
+    [
+        ({f"lora_unet_{BLOCK}.lora_down.weight": (4, 768), f"lora_unet_{BLOCK}.lora_up.weight": (8, 4),
+          f"lora_unet_{BLOCK}.alpha": ()}, "LoRA", "kohya", "SD 1.5", (4,), (1.0,)),
+        ({f"lora_unet_{BLOCK}.lora_down.weight": (4, 2048), f"lora_unet_{BLOCK}.lora_up.weight": (8, 4),
+          f"lora_unet_{BLOCK}.dora_scale": (8, 1)}, "DoRA, LoRA", "kohya", "SDXL", (4,), ()),
+        ({f"lora_unet_input_blocks_4_1_proj_in.hada_w{n}_{s}": (8, 2) if s == "a" else (2, 8)
+          for n in (1, 2) for s in "ab"}, "LoHa", "kohya", "SDXL", (2,), ()),
+        ({"lora_unet_double_blocks_0_img_attn_qkv.lokr_w1": (4, 4),
+          "lora_unet_double_blocks_0_img_attn_qkv.lokr_w2": (8, 8)}, "LoKr", "kohya", "Flux", (), ()),
+        ({"transformer.single_transformer_blocks.0.attn.to_q.lora_A.weight": (2, 8),
+          "transformer.single_transformer_blocks.0.attn.to_q.lora_B.weight": (8, 2)},
+         "LoRA", "diffusers", "Flux", (2,), ()),
+        ({"transformer.transformer_blocks.0.attn.to_q.lora_A.weight": (2, 1536),
+          "transformer.transformer_blocks.0.attn.to_q.lora_B.weight": (1536, 2)},
+         "LoRA", "diffusers", "SD3", (2,), ()),
+        ({"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": (2, 8),
+          "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": (8, 2)},
+         "LoRA", "PEFT", "language model", (2,), ()),
+    ],
+)  # fmt: skip
+def test_adapters_in_single_files_are_told_apart(tmp_path, tensors, kind, naming, family, ranks, alphas):
+    save_file({name: torch.ones(shape) for name, shape in tensors.items()}, tmp_path / "a.safetensors")
+    found = smelt.inspect(tmp_path / "a.safetensors")
+    told = found.adapter
+    assert (found.format, told.kind, told.naming, told.family) == (f"{kind} adapter", kind, naming, family)
+    assert (told.ranks, told.alphas, told.base, told.modules) == (ranks, alphas, None, 1)
+    assert f"{naming}, for {family}" in str(found)
+
+
 def test_a_pack_has_the_shapes_of_its_base_and_its_own_bytes(model, tmp_path):
     changed = {name: tensor + 1 for name, tensor in llama().items()}
     smelt.pack(write_model(tmp_path / "tuned", changed, CONFIG), base=model, out=tmp_path / "pack", bits=4)

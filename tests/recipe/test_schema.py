@@ -34,6 +34,7 @@ FULL = {
     "config": "cars",
     "chat_template": "chatml",
     "shard_size": "2GB",
+    "lora_format": "kohya",
     "lora": 8,
     "allow_pickle": True,
 }

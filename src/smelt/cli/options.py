@@ -17,6 +17,7 @@ __all__ = [
     "JSON",
     "LOADING",
     "LORA",
+    "LORA_FORMAT",
     "MEMORY",
     "METHOD",
     "MODEL",
@@ -40,6 +41,7 @@ DTYPE = Option("Of the output: bfloat16, float16, float32, float64.", complete="
 FORCE = Option("Replace an existing output, at the end.")
 JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False, own=True)
 LORA = Option("Write a LoRA adapter of this rank instead of a whole model.", metavar="RANK", min=1)
+LORA_FORMAT = Option("How the adapter is written: peft, kohya or diffusers; as the models are, by default.")
 MEMORY = Option("Limit for work memory, e.g. 500MB; the interpreter and torch come on top.", type=str)
 METHOD = Option(
     "A merge method, or stages with commas: dare,ties (see `smelt methods`).",

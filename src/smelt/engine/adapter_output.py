@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.caller import word
+from smelt.caller import Blank, option, word
 from smelt.engine.pool import ModelPool
+from smelt.errors import RecipeError
 from smelt.formats.lora.source import LoraSource
 from smelt.models.references import base_of_adapter
 from smelt.recipe.schema import Recipe
 
-__all__ = ["adapter_notes", "adapter_size", "summed_rank", "with_adapters_base"]
+__all__ = ["adapter_notes", "adapter_size", "naming_of_output", "summed_rank", "with_adapters_base"]
 
 
 def with_adapters_base(recipe: Recipe, relative_to: Path | None) -> Recipe:
     """A recipe that writes an adapter and names no base: that of its models, where all are adapters over one."""
+    if recipe.lora is None and recipe.lora_format is not None:
+        rank = option("lora", Blank("RANK"))
+        raise RecipeError(f"lora_format: says how an adapter is written; give its rank too, by {rank}")
     if recipe.lora is None or recipe.pool.base is not None:
         return recipe
     bases = {base_of_adapter(ref, relative_to) for ref in recipe.pool.models.values()}
@@ -26,6 +30,12 @@ def with_adapters_base(recipe: Recipe, relative_to: Path | None) -> Recipe:
         return recipe
     noted = recipe.noting([*recipe.notes, f"the base is that of the adapters, {base}"])
     return noted.model_copy(update={"pool": recipe.pool.model_copy(update={"base": base})})
+
+
+def naming_of_output(pool: ModelPool) -> str:
+    """The layout of a merged adapter: that of the adapters, where all have one."""
+    namings = {source.naming.lower() for source in pool.models.values() if isinstance(source, LoraSource)}
+    return namings.pop() if len(namings) == 1 else "peft"
 
 
 def summed_rank(pool: ModelPool) -> int | None:
@@ -54,7 +64,7 @@ def adapter_notes(recipe: Recipe, pool: ModelPool) -> list[str]:
 
 def adapter_size(folder: Path) -> tuple[int, int]:
     """How many tensors an adapter's folder holds, and the bytes of their file."""
-    from smelt.formats.lora.source import adapter_weights
+    from smelt.formats.lora.adapter_file import adapter_weights
     from smelt.formats.safetensors import read_header
 
     file = adapter_weights(folder)

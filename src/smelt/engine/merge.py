@@ -270,7 +270,7 @@ def _write_adapter(
     from smelt.engine.sink.adapter import AdapterSink
 
     sink = AdapterSink(ready.plan, ready.pool)
-    _execute(ready.plan, sink, options, hashes=hashes)
+    _execute(ready.plan, sink, options, sink.add_sums(ready.plan), hashes)
     files = {**sink.files(), "README.md": ready.card(name)}
     folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
     return (sink.note(),)

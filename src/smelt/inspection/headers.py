@@ -10,22 +10,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
+from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
 from smelt.formats.sentence_transformers.settings import main_config, module_words
 from smelt.formats.source import Source, TensorInfo
+from smelt.inspection.adapter_headers import read_adapter
 from smelt.inspection.diffusion_parts import file_layout, file_parts, folder_parts, pipeline_config, with_layout
-from smelt.inspection.model_facts import AdapterFacts, PackFacts, PartFacts, QuantisedFacts, TensorFacts
+from smelt.inspection.model_facts import PackFacts, QuantisedFacts, TensorFacts
+from smelt.inspection.stored_model import StoredModel
 from smelt.models.parts import split_part
-from smelt.models.references import adapter_base, find_ref, local_path, open_ref, split_adapter
+from smelt.models.references import find_ref, local_path, open_ref, split_adapter
 
-__all__ = ["StoredModel", "read_model", "read_source"]
+__all__ = ["read_model", "read_source"]
 
 _GGUF_SIZES = {
     "embedding_length": "hidden_size",
@@ -40,32 +43,6 @@ _GGUF_SIZES = {
 _GGUF_TOKENIZERS = {"gpt2": "BPE", "llama": "SentencePiece", "bert": "WordPiece", "t5": "Unigram"}
 
 
-@dataclass(frozen=True)
-class StoredModel:
-    """What headers say."""
-
-    format: str
-    tensors: tuple[TensorFacts, ...]
-    files: tuple[Path, ...] = ()
-    path: Path | None = None
-    folder: Path | None = None
-    """With config, tokenizer and card, if there is one."""
-    card: Path | None = None
-    """The folder of the card, where that is another one."""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    tied: Mapping[str, str] = field(default_factory=dict)
-    quantised: QuantisedFacts | None = None
-    tokenizer: str | None = None
-    chat_template: bool = False
-    licence: str | None = None
-    adapter: AdapterFacts | None = None
-    pack: PackFacts | None = None
-    experts: tuple[str, ...] = ()
-    parts: Mapping[str, PartFacts] = field(default_factory=dict)
-    """The parts of a diffusion model, each with what is known of it."""
-    notes: tuple[str, ...] = ()
-
-
 def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
     """The model that a reference means. `over` are the packs and adapters whose base it is."""
     if local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
@@ -74,7 +51,7 @@ def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...]
     if local_path(ref, relative_to) is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
         found = find_ref(adapter, relative_to)
-        if isinstance(found, Source) or not is_adapter(found):
+        if isinstance(found, Source) or not (is_adapter(found) or is_adapter_file(found)):
             raise RecipeError(f"{adapter}: is no adapter, so it does not go over {base}")
         return _adapter(found, base, relative_to, over)
     if ref.startswith("zoo:"):
@@ -112,7 +89,7 @@ def _facts(source: Source, key: str, info: TensorInfo) -> TensorFacts:
 def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
     if path in over:
         raise CorruptFile(f"{path}: a change of a model whose base leads back to itself")
-    if path.is_dir() and is_adapter(path):
+    if (path.is_dir() and is_adapter(path)) or is_adapter_file(path):
         return _adapter(path, None, relative_to, over)
     name = format_of(path)
     if name == "delta_pack":
@@ -251,52 +228,8 @@ def _mixture(folder: Path) -> StoredModel:
     )
 
 
-def _adapter(folder: Path, base: str | None, relative_to: Path | None, over: tuple[Path, ...] = ()) -> StoredModel:
-    from smelt.formats.lora.source import adapter_weights
-    from smelt.formats.safetensors import read_header
-
-    file, settings = adapter_weights(folder), read_json_table(folder / "adapter_config.json")
-    header = read_header(file)
-    notes: tuple[str, ...] = ()
-    try:
-        base = base or adapter_base(folder, relative_to)
-        under = None if base.startswith("hf:") else read_model(base, relative_to, (*over, folder))
-    except SmeltError as error:
-        under, notes = None, (f"its base cannot be opened ({error})",)
-    return StoredModel(
-        f"{_kind(settings)} adapter",
-        tuple(TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in header.tensors.items()),
-        (file,),
-        path=folder,
-        folder=folder,
-        config=under.config if under is not None else {},
-        adapter=_adapter_facts(settings, header.tensors, base),
-        notes=notes,
-    )
-
-
-def _kind(settings: Mapping[str, Any]) -> str:
-    if str(settings.get("peft_type", "")).upper() != "LORA":
-        return str(settings.get("peft_type", "unknown"))
-    return "DoRA" if settings.get("use_dora") else "rsLoRA" if settings.get("use_rslora") else "LoRA"
-
-
-def _adapter_facts(settings: Mapping[str, Any], tensors: Mapping[str, TensorInfo], base: str | None) -> AdapterFacts:
-    """Ranks and modules are those of the stored matrices: a pattern may give some modules another rank."""
-    first = {key.rpartition(".lora_")[0]: info.shape for key, info in tensors.items() if ".lora_A." in key}
-    first |= {
-        key.rpartition(".lora_")[0]: info.shape[::-1] for key, info in tensors.items() if ".lora_embedding_A" in key
-    }
-    saved, alpha = settings.get("modules_to_save"), settings.get("lora_alpha")
-    return AdapterFacts(
-        _kind(settings),
-        tuple(sorted({shape[0] for shape in first.values() if shape})),
-        float(alpha) if isinstance(alpha, int | float) else None,
-        tuple(sorted({module.rpartition(".")[2] for module in first})),
-        len(first),
-        tuple(map(str, saved)) if isinstance(saved, list) else (),
-        base,
-    )
+def _adapter(path: Path, base: str | None, relative_to: Path | None, over: tuple[Path, ...] = ()) -> StoredModel:
+    return read_adapter(path, base, relative_to, lambda ref: read_model(ref, relative_to, (*over, path)))
 
 
 def _zoo(name: str, over: tuple[Path, ...] = ()) -> StoredModel:

@@ -10,10 +10,11 @@ from smelt.formats.architecture.layout import Layout
 from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
-from smelt.inspection.headers import StoredModel, read_model, read_source
+from smelt.inspection.headers import read_model, read_source
 from smelt.inspection.mixture_facts import mixture_of
 from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, PartFacts, QuantisedFacts
 from smelt.inspection.open_model import in_memory
+from smelt.inspection.stored_model import StoredModel
 from smelt.recipe.model_parts import part_of, parts_in
 
 __all__ = ["inspect"]

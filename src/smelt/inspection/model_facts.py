@@ -90,7 +90,7 @@ class QuantisedFacts:
 
 @dataclass(frozen=True)
 class AdapterFacts:
-    """A LoRA adapter. `ranks` has one entry unless a pattern gives some modules another rank."""
+    """An adapter. `ranks` has one entry unless some modules have another rank."""
 
     kind: str
     ranks: tuple[int, ...]
@@ -102,6 +102,12 @@ class AdapterFacts:
     saved: tuple[str, ...]
     """Modules that it keeps whole."""
     base: str | None
+    naming: str
+    """Whose names its tensors have: PEFT's, kohya's or diffusers'."""
+    family: str | None
+    """What its base is, by those names: SD 1.5, SDXL, Flux, a language model ..."""
+    alphas: tuple[float, ...]
+    """All that it has; `alpha` is the one, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -249,9 +255,13 @@ def _numbers(found: DtypeFacts | PartFacts) -> str:
 
 def _adapter(found: AdapterFacts) -> Iterator[tuple[str, str]]:
     ranks = " and ".join(filter(None, [", ".join(map(str, found.ranks[:-1])), *map(str, found.ranks[-1:])]))
-    yield "adapter", f"{found.kind} of rank {ranks or 'unknown'}" + (f", alpha {found.alpha:g}" if found.alpha else "")
+    alphas = ", ".join(f"{alpha:g}" for alpha in found.alphas[:_SHOWN]) + (
+        ", ..." if len(found.alphas) > _SHOWN else ""
+    )
+    yield "adapter", f"{found.kind} of rank {ranks or 'unknown'}" + (f", alpha {alphas}" if alphas else "")
+    yield "names of", found.naming + (f", for {found.family}" if found.family else "")
     names = ", ".join(found.targets[:_SHOWN]) + (", ..." if len(found.targets) > _SHOWN else "")
-    yield "targets", f"{names} ({found.modules:,} modules)"
+    yield "targets", f"{names} ({found.modules:,} modules)" if names else f"{found.modules:,} modules"
     if found.saved:
         yield "saves whole", ", ".join(found.saved)
     yield "base", found.base or "not named"

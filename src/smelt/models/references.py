@@ -6,8 +6,8 @@ zoo:name                                     a model of the zoo that ships besid
 open_clip:RN50/openai                        a pretrained model by open_clip's architecture and tag, or ORG/NAME
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 shape:name                                   the shapes of a public model, without its weights: to plan with
-REF+REF                                      the second, a LoRA adapter, over the first; or the projector of LLaVA's
-                                             first stage of training, over its language model
+REF+REF                                      the second, an adapter (a folder or a file), over the first; or the
+                                             projector of LLaVA's first stage of training, over its language model
 REF#PART                                     one part of a model as a model: VLM#language (parts.py)
 
 The word before a colon is a scheme: a function from the rest to a path or a Source, registered by `reference_scheme`.
@@ -23,6 +23,7 @@ from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
+from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import OpenBase, OpenOptions, is_adapter, open_path
 from smelt.formats.source import Source
 from smelt.models.parts import open_part, split_part
@@ -113,6 +114,10 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
         raise RecipeError(
             f"{found}: an adapter that is its own base; name the model that it was trained on: BASE+{ref}"
         )
+    if is_adapter_file(found):
+        raise RecipeError(
+            f"{found}: holds an adapter (LoRA and its like), not a model, and does not name its base; write BASE+{ref}"
+        )
     if found.is_dir() and is_adapter(found):
         base = adapter_base(found, relative_to)
         try:
@@ -201,7 +206,7 @@ def _adapt(base: Source, folder: Path | Source, allow_pickle: bool) -> Source:
         raise RecipeError(f"{folder.label}: is no adapter, so it does not go over {base.label}")
     if is_projector(folder):
         return open_projector(base, folder, OpenOptions(_base_opener(allow_pickle), allow_pickle))
-    return LoraSource(base, folder)
+    return LoraSource(base, folder, allow_pickle=allow_pickle)
 
 
 def _base_opener(allow_pickle: bool) -> OpenBase:

@@ -230,6 +230,7 @@ class Recipe(Shown, Strict):
     chat_template: str | None = None
     shard_size: Annotated[str, BeforeValidator(str)] = "5GB"
     lora: Annotated[int, Field(gt=0)] | None = None
+    lora_format: Literal["peft", "kohya", "diffusers"] | None = None
     allow_pickle: bool = False
     _notes: tuple[str, ...] = PrivateAttr(default=())
     _stated: bool = PrivateAttr(default=False)

@@ -40,6 +40,7 @@ class RecipeWords(TypedDict, total=False):
     chat_template: str | None
     shard_size: str | int
     lora: int | None
+    lora_format: Literal["peft", "kohya", "diffusers"] | None
     allow_pickle: bool
 
 

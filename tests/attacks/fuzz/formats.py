@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz import (
+    formats_of_adapters,
     formats_of_diffusion,
     formats_of_embedders,
     formats_of_experts,
@@ -22,6 +23,7 @@ from fuzz.format import Format
 __all__ = ["FORMATS", "spread"]
 
 _ALL = (
+    formats_of_adapters,
     formats_of_diffusion,
     formats_of_embedders,
     formats_of_experts,

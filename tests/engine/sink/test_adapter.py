@@ -65,13 +65,51 @@ def test_the_manifest_says_how_much_a_smaller_rank_loses(adapters: Path) -> None
     assert lost[2] < 1e-4
 
 
-def test_a_change_that_an_adapter_cannot_hold_is_refused(adapters: Path) -> None:
+def test_changes_of_norms_biases_and_embeddings_are_kept_whole(adapters: Path) -> None:
+    """What no thin factors can hold: PEFT loads it as modules_to_save."""
     model = LlamaForCausalLM.from_pretrained(adapters / "base")
     with torch.no_grad():
         model.model.norm.weight += 1
-        model.model.layers[0].mlp.up_proj.weight += 1
+        model.model.embed_tokens.weight[3] += 1
+        model.model.layers[0].mlp.up_proj.weight[0] += 1
     model.save_pretrained(adapters / "full")
-    with pytest.raises(smelt.IncompatibleModels, match=r"cannot hold the change of 'model\.norm\.weight'"):
+    words = {"base": str(adapters / "base"), "method": ("task_arithmetic", {"scale": 1.0})}
+    summary = smelt.merge({"full": str(adapters / "full")}, lora=1, out=adapters / "thin", **words)
+    assert any("2 tensors that have no such cut are kept whole" in note for note in summary.notes)
+    base = AutoModelForCausalLM.from_pretrained(adapters / "base")
+    loaded = PeftModel.from_pretrained(base, adapters / "thin").merge_and_unload()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_a_bias_of_an_adapted_layer_is_kept_whole(adapters: Path) -> None:
+    config = LlamaConfig.from_pretrained(adapters / "base", attention_bias=True)
+    model = LlamaForCausalLM(config)
+    model.save_pretrained(adapters / "biased")
+    with torch.no_grad():
+        model.model.layers[0].self_attn.q_proj.weight[0] += 1
+        model.model.layers[0].self_attn.q_proj.bias += 1
+        model.model.layers[1].self_attn.v_proj.bias += 1
+    model.save_pretrained(adapters / "full")
+    words = {"base": str(adapters / "biased"), "method": ("task_arithmetic", {"scale": 1.0})}
+    smelt.merge({"full": str(adapters / "full")}, lora=1, out=adapters / "thin", **words)
+    base = AutoModelForCausalLM.from_pretrained(adapters / "biased")
+    loaded = PeftModel.from_pretrained(base, adapters / "thin").merge_and_unload()
+    again = smelt.merge({"thin": f"{adapters / 'biased'}+{adapters / 'thin'}"})
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(again[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_a_change_that_an_adapter_cannot_hold_is_refused(adapters: Path) -> None:
+    """A parameter that is neither a weight nor a bias has no name in an adapter."""
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(adapters / "base" / "model.safetensors") | {"temperature": torch.ones(1)}
+    save_file(state, adapters / "base" / "model.safetensors")
+    (adapters / "full").mkdir()
+    save_file(state | {"temperature": torch.zeros(1)}, adapters / "full" / "model.safetensors")
+    with pytest.raises(smelt.IncompatibleModels, match=r"cannot hold the change of 'temperature'"):
         smelt.merge(
             {"full": str(adapters / "full")},
             base=str(adapters / "base"),

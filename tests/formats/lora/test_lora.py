@@ -311,7 +311,7 @@ def test_every_fault_is_listed_at_once(tmp_path: Path, fitting: tuple[MemorySour
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"peft_type": "IA3"}, "peft_type is 'IA3'; only LORA"),
+        ({"peft_type": "OFT"}, "peft_type is 'OFT'; only LORA"),
         ({"alora_invocation_tokens": [1]}, "works on some tokens only"),
         ({"layer_replication": [[0, 2], [1, 2]]}, "repeats layers"),
         ({"init_lora_weights": "pissa_niter_4"}, "'pissa_niter_4', which changed the base"),

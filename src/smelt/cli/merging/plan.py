@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Given, command
-from smelt.cli.options import ALLOW_PICKLE, DEVICE, JSON, LORA, MEMORY, METHOD, MODELS, POOL, RECIPE, THREADS
+from smelt.cli.options import (
+    ALLOW_PICKLE,
+    DEVICE,
+    JSON,
+    LORA,
+    LORA_FORMAT,
+    MEMORY,
+    METHOD,
+    MODELS,
+    POOL,
+    RECIPE,
+    THREADS,
+)
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -22,6 +34,7 @@ __all__ = ["plan"]
     **MODELS,
     pool=POOL,
     lora=LORA,
+    lora_format=LORA_FORMAT,
     threads=THREADS,
     memory=MEMORY,
     device=DEVICE.but("cpu, cuda or auto.", complete="merge devices"),

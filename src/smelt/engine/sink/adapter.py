@@ -1,29 +1,32 @@
-"""A merge as a LoRA adapter: each linear layer's merged change, cut to a rank, over the recipe's base.
+"""A merge as an adapter: each layer's merged change, cut to a rank, over the recipe's base.
 
-In: merged tensors, block by block. Out: the files of a PEFT adapter folder. After `knots` or `core_space` on adapters
-the merged change has the summed rank of the adapters, so that with `lora:` of that rank nothing is lost.
+In: the items of a plan. Weighted sums of adapters are joined from their factors, without a look at the base. All else
+comes as merged tensors, block by block, of which two thin factors are kept. Changes of norms, biases and embeddings are
+kept whole, where the layout has a way. Out: the files of an adapter in one of three layouts. After `knots` or
+`core_space` on adapters the merged change has the summed rank of the adapters, so that `lora:` of that rank loses
+nothing.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import base_word, pipeline, word
-from smelt.engine.adapter_output import summed_rank
+from smelt.engine.adapter_output import naming_of_output, summed_rank
+from smelt.engine.adapter_sums import Factors, summed_factors
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.pool import BASE, ModelPool
+from smelt.engine.sink.adapter_layouts import MergedAdapter, diffusers_files, kohya_files, peft_files
 from smelt.engine.sink.sink import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout, Orientation
 from smelt.formats.folder_files import read_config
-from smelt.formats.safetensors import encode_header
-from smelt.formats.source import TensorInfo
+from smelt.formats.lora.names.components import component_of, components_in
 from smelt.methods import stages
 from smelt.ops.spectral import svd
 from smelt.recipe.patterns import skip_remedy
@@ -37,6 +40,7 @@ _ROUNDING = 1e-6
 _WORTH_TELLING = 0.01
 _LINEAR = {"average", "task_arithmetic"}
 """Sums of adapters stay within what the adapters span; all other methods leave it, unless a basis keeps them there."""
+_FILES = {"peft": peft_files, "kohya": kohya_files, "diffusers": diffusers_files}
 
 
 class AdapterSink(Sink):
@@ -47,19 +51,36 @@ class AdapterSink(Sink):
             raise RecipeError(f"`lora` writes changes from a base; give {base_word()}")
         if plan.layers:
             raise RecipeError("`lora` cannot be combined with layer slices: the base has no such layers to adapt")
-        self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora
+        self._base, self._rank = pool.base, plan.recipe.lora
         self._orientation = Orientation.in_source(pool.base)
         self._form = plan.stored_as
-        self._transposed: dict[str, bool] = {}
-        """Whether each adapted layer is stored as [in, out]."""
+        self._layout = plan.recipe.lora_format or naming_of_output(pool)
+        base_ref = (plan.recipe.pool.base or "").removeprefix("dir:").removeprefix("hf:")
+        self._merged = MergedAdapter(
+            base_ref, self._rank, tuple(pool.base.tensors), _task(read_config(self._base.folder))
+        )
+        self._components = components_in(pool.base.tensors)
         self._whole: dict[str, Tensor] = {}
         self._lock = Lock()
-        self._factors: dict[str, tuple[Tensor, Tensor]] = {}
         self._lost = self._total = 0.0
         self._shares: dict[str, float] = {}
         """The share of each layer's change that the cut lost."""
         self._faults: dict[int, str] = {}
         self._stages, self._summed_rank = plan.stage_names, summed_rank(pool)
+
+    def add_sums(self, plan: Plan) -> Collection[str]:
+        """Join what is a weighted sum of adapters; gives the tensors that need no merge any more."""
+        done = set()
+        for item in plan.items:
+            if item.info.dtype not in dtypes.FLOATS:
+                continue
+            factors = summed_factors(item, self._base, self._rank)
+            if factors is None or (factors.up.shape[1] and not self._is_layer(item)):
+                continue
+            done.add(item.key)
+            if factors.up.shape[1] and factors.square:
+                self._keep(item, factors)
+        return done
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         import torch
@@ -77,35 +98,71 @@ class AdapterSink(Sink):
             return
         base = torch.empty_like(merged)
         self._base.read(item.key, 0, base)
-        change = merged.sub_(base)
+        change = merged - base
         if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
             return
+        shape = item.info.shape
+        if not self._is_layer(item):
+            self._keep_whole(item, merged.view(shape), change.view(shape))
+            return
+        stored = change.view(shape[0], -1)
+        turned = self._orientation.of(item.key).transposed
+        left, values, right = svd(stored.mT.contiguous() if turned else stored, top=self._rank)
+        root, square = values.sqrt(), float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
+        up, down = (left * root).float(), (root[:, None] * right).float()
+        if turned:
+            up, down = down.mT, up.mT
+        self._keep(item, Factors(up, down, square, max(0.0, square - float(values.square().sum()))))
+
+    def _is_layer(self, item: Item) -> bool:
+        """Whether a tensor is a layer whose change has two factors: a matrix alone, or a convolution."""
+        shape = item.info.shape
+        fused = self._layout == "kohya" and item.key.endswith(".in_proj_weight")
+        if not (item.key.endswith(".weight") or fused) or len(shape) < 2:
+            return False
+        if len(shape) > 2:
+            return not self._orientation.of(item.key).doubt and self._orientation.of(item.key).count == 1
         layer = self._orientation.of(item.key)
-        alone = len(item.info.shape) == 2 and layer.count == 1 and (not self._form or self._form.is_known(item.key))
-        if not alone or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
+        # Names of components, as `conditioner.embedders`, are no names of tables.
+        inner = item.key.removeprefix(component_of(item.key, self._components) or "")
+        known = self._form is None or self._form.is_known(item.key)  # to other libraries, by its name
+        return layer.count == 1 and Layout.is_matrix(inner, layer.shape) and known
+
+    def _keep(self, item: Item, factors: Factors) -> None:
+        """`factors` are those of the tensor as it is stored."""
+        turned = len(item.info.shape) == 2 and self._orientation.of(item.key).transposed
+        up, down = (factors.down.mT, factors.up.mT) if turned else (factors.up, factors.down)
+        kernel = item.info.shape[2:]
+        with self._lock:
+            self._merged.factors[item.key] = (
+                down.reshape(len(down), -1, *kernel).contiguous(),
+                up.reshape(len(up), -1, *(1 for _ in kernel)).contiguous(),
+            )
+            self._merged.transposed[item.key] = turned
+            self._total += factors.square
+            self._lost += factors.lost
+            self._shares[item.key] = math.sqrt(factors.lost / factors.square) if factors.square else 0.0
+
+    def _keep_whole(self, item: Item, merged: Tensor, change: Tensor) -> None:
+        named = (".weight", ".bias", ".in_proj_bias") if self._layout == "kohya" else (".weight", ".bias")
+        if not item.key.endswith(named) or item.matrices is not None or len(item.info.shape) > 2:
             self._faults[item.order] = (
                 f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}"
             )
             return
-        stored = change.view(item.info.shape)
-        left, values, right = svd(stored.mT.contiguous() if layer.transposed else stored, top=self._rank)
-        root, name = values.sqrt(), item.key.removesuffix(".weight")
-        self._factors[name] = ((root[:, None] * right).float(), (left * root).float())
-        self._transposed[name] = layer.transposed
-        square = float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
-        lost = max(0.0, square - float(values.square().sum()))
-        self._total += square
-        self._lost += lost
-        self._shares[item.key] = math.sqrt(lost / square)
+        with self._lock:
+            self._merged.merged[item.key], self._merged.changes[item.key] = merged, change
 
     def report(self) -> dict[str, Any]:
         """The rank, and the share of the merged change's size (Frobenius norm) that the cut lost: overall and worst."""
         worst = max(self._shares, key=lambda key: self._shares[key], default=None)
         return {
             "rank": self._rank,
+            "layout": self._layout,
             "lost": math.sqrt(self._lost / self._total) if self._total else 0.0,
             "worst": self._shares[worst] if worst is not None else 0.0,
             "worst_tensor": worst,
+            "whole": sorted(self._merged.changes),
         }
 
     def note(self) -> str:
@@ -113,6 +170,9 @@ class AdapterSink(Sink):
         told = self.report()
         worst = f"; most, {told['worst']:.1%}, in {told['worst_tensor']}" if told["worst_tensor"] else ""
         said = f"cut to rank {self._rank}, the merged change lost {told['lost']:.1%} of its size{worst}"
+        if told["whole"]:
+            size = sum(change.numel() for change in self._merged.changes.values()) * 4 / 1e6
+            said += f"; {len(told['whole'])} tensors that have no such cut are kept whole ({size:,.1f} MB)"
         return said + self._hint(told["lost"])
 
     def _hint(self, lost: float) -> str:
@@ -126,42 +186,16 @@ class AdapterSink(Sink):
         return f". {inside}" + (f", and {ranks}" if self._rank < self._summed_rank else ", and loses nothing")
 
     def files(self) -> dict[str, bytes | Path]:
-        """adapter_model.safetensors and adapter_config.json, as PEFT reads them."""
+        """As the tools of its layout read them."""
         if self._faults:
             raise IncompatibleModels([self._faults[order] for order in sorted(self._faults)])
-        if not self._factors:
+        found = self._merged
+        if not found.factors and not found.changes:
             raise RecipeError("the merge changes no linear layer, so there is nothing for an adapter to hold")
-        tensors: dict[str, Tensor] = {}
-        for name, (a, b) in sorted(self._factors.items()):
-            tensors[f"base_model.model.{name}.lora_A.weight"] = _padded(a, self._rank)
-            tensors[f"base_model.model.{name}.lora_B.weight"] = _padded(b.mT, self._rank).mT.contiguous()
-        infos = {name: TensorInfo("F32", tuple(tensor.shape)) for name, tensor in tensors.items()}
-        head, _ = encode_header(infos, {"format": "pt"})
-        body = b"".join(tensor.contiguous().numpy().tobytes() for tensor in tensors.values())
-        config = {
-            "peft_type": "LORA",
-            "base_model_name_or_path": (self._base_ref or "").removeprefix("dir:").removeprefix("hf:"),
-            "r": self._rank,
-            "lora_alpha": self._rank,
-            "lora_dropout": 0.0,
-            "bias": "none",
-            "fan_in_fan_out": all(self._transposed.values()),
-            "inference_mode": True,
-            "target_modules": sorted(self._factors),
-            "task_type": _task(read_config(self._base.folder)),
-        }
-        text = json.dumps(config, indent=2).encode() + b"\n"
-        return {"adapter_model.safetensors": head + body, "adapter_config.json": text}
+        return dict(_FILES[self._layout](found))
 
 
 def _task(config: Mapping[str, Any] | None) -> str | None:
     """What PEFT calls the base's kind, by which it finds the class to load."""
     kinds = (config or {}).get("architectures") or [""]
     return "CAUSAL_LM" if str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel")) else None
-
-
-def _padded(rows: Tensor, rank: int) -> Tensor:
-    """[few, columns] as [rank, columns] with rows of zeros: a layer whose change has a lower rank."""
-    import torch
-
-    return torch.cat([rows, rows.new_zeros(rank - len(rows), rows.shape[1])]) if len(rows) < rank else rows

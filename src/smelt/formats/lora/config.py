@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from smelt.errors import CorruptFile, RecipeError, shortened
+from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import is_there, read_json_table
 from smelt.formats.lora.safe_regex import LinearPattern, PatternError
 
@@ -27,24 +27,28 @@ _NOT_ADDABLE = {
     "kasa_config": "KaSA changes the base too",
     "monteclora_config": "MonteCLoRA samples its matrices",
     "layer_replication": "it repeats layers that the base has once",
-    "target_parameters": "it adapts bare parameters (mixture-of-experts weights)",
-    "trainable_token_indices": "it trains single rows of the embedding",
     "megatron_config": "Megatron layers are stored in parallel pieces",
 }
 """Settings that make a LoRA something else than `base + scaling * B @ A`, and why."""
+_KINDS = ("LORA", "LOHA", "LOKR", "IA3")
 _MOVES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 """Starting points that change the base's weights before training, so that the adapter fits another base."""
 
 
 class AdapterConfig:
     def __init__(self, settings: Mapping[str, Any]):
+        self.kind = str(settings.get("peft_type"))
         self.use_dora = bool(settings.get("use_dora"))
+        parameters = settings.get("target_parameters")
+        self.target_parameters = tuple(map(str, parameters)) if isinstance(parameters, list | tuple) else ()
+        self._token_rows = settings.get("trainable_token_indices")
         self.transposed = bool(settings.get("fan_in_fan_out"))
         self.keeps_ties = bool(settings.get("ensure_weight_tying"))
         saved = settings.get("modules_to_save")
         self.saved_modules = tuple(map(str, saved)) if isinstance(saved, list | tuple) else ()
         self._rslora = bool(settings.get("use_rslora"))
-        self._rank, self._alpha = settings.get("r", 8), settings.get("lora_alpha", 8)
+        alpha = "lora_alpha" if self.kind == "LORA" else "alpha"
+        self._rank, self._alpha = settings.get("r", 8), settings.get(alpha, 8)
         self._ranks: Mapping[str, int] = _table(settings.get("rank_pattern"))
         self._alphas: Mapping[str, float] = _table(settings.get("alpha_pattern"))
         self._rules: dict[str, Callable[[str], bool]] = {}
@@ -53,11 +57,6 @@ class AdapterConfig:
     @classmethod
     def load(cls, folder: Path) -> AdapterConfig:
         path = folder / "adapter_config.json"
-        if folder.is_file():
-            raise RecipeError(
-                f"{folder}: an adapter is a folder with adapter_config.json and adapter_model.safetensors, as PEFT "
-                "writes it; a single file (as kohya's tools write) does not say its scaling in a way that is read here"
-            )
         if not is_there(path):
             raise CorruptFile(f"{folder}: no adapter_config.json here; this is not a PEFT adapter's folder")
         return cls(read_json_table(path))
@@ -68,14 +67,24 @@ class AdapterConfig:
         alpha = self._by_pattern(self._alphas, module, self._alpha)
         return rank, alpha / (math.sqrt(rank) if self._rslora else rank)
 
+    def token_rows(self, module: str) -> tuple[int, ...] | None:
+        """The rows of an embedding that were trained; None where the config does not say them."""
+        said: Any = self._token_rows
+        if isinstance(said, dict):
+            said = next((rows for name, rows in said.items() if f".{module}".endswith(f".{name}")), None)
+        whole = isinstance(said, list) and all(type(row) is int and row >= 0 for row in said)
+        return tuple(said) if whole else None
+
     def saves(self, name: str) -> bool:
         """Whether the tensor belongs to a module that the adapter keeps whole, in a copy of its own."""
         return any(f".{module}." in f".{name}" for module in self.saved_modules)
 
     def _judge(self, settings: Mapping[str, Any]) -> list[str]:
-        if settings.get("peft_type") != "LORA":
-            kind = settings.get("peft_type")
-            return [f"peft_type is {shortened(repr(kind))}; only LORA adapters (DoRA and rsLoRA among them) are merged"]
+        if (kind := settings.get("peft_type")) not in _KINDS:
+            return [
+                f"peft_type is {shortened(repr(kind))}; only LORA adapters (DoRA and rsLoRA among them), LOHA, LOKR "
+                "and IA3 are merged"
+            ]
         faults = [
             f"{name} is set: {why}; it cannot be added to a base"
             for name, why in _NOT_ADDABLE.items()
@@ -96,7 +105,10 @@ class AdapterConfig:
             for where, v in ranks
             if not _is_rank(v)
         ]
-        alphas = [("lora_alpha", self._alpha), *(("alpha_pattern", alpha) for alpha in self._alphas.values())]
+        alphas = [
+            ("alpha" if self.kind in ("LOHA", "LOKR") else "lora_alpha", self._alpha),
+            *(("alpha_pattern", alpha) for alpha in self._alphas.values()),
+        ]
         faults += [
             f"{where} gives {shortened(repr(v))}; a number is needed" for where, v in alphas if not _is_number(v)
         ]

@@ -1,0 +1,1 @@
+"""The modules of a base by every name that adapters have for them."""

@@ -52,6 +52,8 @@ class OpenOptions:
     open_base: OpenBase
     """For a format that stores a change of another model."""
     allow_pickle: bool = False
+    part: str | None = None
+    """For a format that holds several models: which one (`ema` of a training state)."""
 
 
 class Format(Protocol):
@@ -64,13 +66,22 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
-_OWN = ("mixture", "delta_pack", "llava", "safetensors", "gguf", "pickle")
+_SHARDS = "smelt.formats.shards.formats"
+_OWN = {
+    **dict.fromkeys(("mixture", "delta_pack", "llava"), __name__),
+    "dcp_safetensors": _SHARDS,
+    **dict.fromkeys(("safetensors", "gguf"), __name__),
+    **dict.fromkeys(("megatron", "dcp", "deepspeed"), _SHARDS),
+    "pickle": __name__,
+}
 formats: Registry[Format] = Registry(
     "smelt.formats",
-    own=lambda: dict.fromkeys(_OWN, __name__),
+    own=lambda: _OWN,
     home=lambda found: type(found).__module__,
 )
 """Every registered format by name."""
+_WITH_PARTS = ("dcp", "megatron", "pickle")
+"""Formats that can hold several models: OpenOptions.part is one's name."""
 
 
 def is_adapter(path: Path) -> bool:
@@ -188,12 +199,18 @@ def format_of(path: Path) -> str:
     raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
 
 
-def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
+def open_path(
+    path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None, part: str | None = None
+) -> Source:
     """The model at a path: a Hugging Face folder, a pack, a weights file, or what a plug-in's format knows.
 
-    `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack.
+    `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack. `part`
+    is which of several models in a training checkpoint is meant.
     """
-    source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
+    name = format_of(path)
+    if part is not None and name not in _WITH_PARTS:
+        raise RecipeError(f"{path}#{part}: holds one model and no parts of a training state; leave out #{part}")
+    source = formats[name].open(path, OpenOptions(open_base or _base_at_path, allow_pickle, part))
     source.beside = source.beside or identities_beside(source.folder)
     return with_common_names(source)
 

@@ -1,0 +1,45 @@
+"""Where in the folder of a training step its shards lie, and the model's config beside them.
+
+RUN/config.json                                    a run's own, where its checkpoints have none
+RUN/checkpoint-500/config.json                     the step's
+RUN/checkpoint-500/pytorch_model_fsdp_0/           torch's distributed checkpoint, as accelerate writes it
+RUN/checkpoint-500/latest                          names the folder of DeepSpeed's files
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from smelt.files.reading import is_there
+
+__all__ = ["MODEL_FOLDERS", "with_config"]
+
+MODEL_FOLDERS = ("pytorch_model_fsdp_0", "model", "weights", "sharded")
+"""Folders inside a step's in which frameworks put the model: accelerate, trainers of the fsdp2 examples, NeMo, torch."""
+_CONFIG = "config.json"
+
+
+def with_config(shards: Path) -> tuple[Path | None, list[str]]:
+    """The nearest folder with a config from the shards up to the run's, and a note where it is not the shards' own."""
+    for folder in _upwards(shards):
+        if is_there(folder / _CONFIG):
+            return folder, [] if folder == shards else [f"config and tokenizer are those of {folder}"]
+    return None, [f"has no config.json: put the model's config and tokenizer beside it ({shards.parent}) to use a merge"]
+
+
+def _upwards(shards: Path) -> Iterator[Path]:
+    """The folder itself, the step's and the run's, as far as names say that these are around it."""
+    yield shards
+    step = shards.parent if shards.name in MODEL_FOLDERS or not _numbered(shards) else shards
+    if _numbered(shards) and _numbered(shards.parent):  # checkpoint-500/global_step500
+        step = shards.parent
+    if step != shards:
+        yield step
+    if _numbered(step):
+        yield step.parent
+
+
+def _numbered(folder: Path) -> bool:
+    """Whether this is the folder of a step by its name: checkpoint-500, global_step500, iter_0000500, 500."""
+    return folder.name[-1:].isdigit() and folder.name not in MODEL_FOLDERS

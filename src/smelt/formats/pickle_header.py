@@ -139,7 +139,9 @@ def _tensor(storage: Any, offset: Any, shape: Any, stride: Any, *_more: Any) -> 
     return StoredTensor(storage, int(offset), sizes, _sizes(stride), storage.code.name)
 
 
-def _tensor_of_type(storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, code: Any) -> StoredTensor:
+def _tensor_of_type(
+    storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, code: Any
+) -> StoredTensor:
     return StoredTensor(storage, int(offset), _sizes(shape), _sizes(stride), code.name)
 
 

@@ -107,8 +107,8 @@ def _check_files(folder: Path, files: Mapping[str, int], parts: Mapping[tuple[in
         size = file_identity(folder / name).size
         if size < ends[number]:
             raise CorruptFile(
-                f"{folder / name}: has {size:,} bytes, and its last tensor ends at {ends[number]:,}; it is cut off. Copy "
-                "it again, or use another checkpoint"
+                f"{folder / name}: has {size:,} bytes, and its last tensor ends at {ends[number]:,}; it is cut off. "
+                "Copy it again, or use another checkpoint"
             )
 
 

@@ -90,7 +90,9 @@ def _check_names(folder: Path, names: list[str]) -> None:
     ranks = {int(match[1]) for match in matches}
     missing = sorted(set(range(1, max(ranks) + 1)) - ranks)
     if missing:
-        raise CorruptFile(f"{folder}: the files of rank {missing[0]} of {max(ranks)} are missing (shard-{missing[0]:05d}-*)")
+        raise CorruptFile(
+            f"{folder}: the files of rank {missing[0]} of {max(ranks)} are missing (shard-{missing[0]:05d}-*)"
+        )
     totals = {match[3] for match in matches}
     if len(totals) > 1:
         raise CorruptFile(f"{folder}: holds shards of several saves (of {' and of '.join(sorted(totals))} files)")

@@ -146,7 +146,9 @@ class _Reader:
         found = self._files.optimiser(rank).get(key)
         found = found if isinstance(found, list | tuple) else [found]
         if not all(isinstance(one, StoredTensor) and one.code == "F32" for one in found):
-            raise CorruptFile(f"{path}: does not hold the float32 weights ({key}); it was saved in a way that is not read")
+            raise CorruptFile(
+                f"{path}: does not hold the float32 weights ({key}); it was saved in a way that is not read"
+            )
         return [(self._numbers[str(path)], archive.place(one)[0], math.prod(one.shape)) for one in found]
 
     def _add_frozen(self, stage: int) -> None:

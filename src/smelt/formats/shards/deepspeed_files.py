@@ -1,9 +1,9 @@
 """The files of a DeepSpeed checkpoint: which there are, and what those of every rank say.
 
-    global_step500/mp_rank_00_model_states.pt                  the module, shapes of what the optimiser holds (ZeRO-1, 2)
-    global_step500/zero_pp_rank_N_mp_rank_00_model_states.pt   the same for every rank (ZeRO-3)
-    global_step500/zero_pp_rank_N_mp_rank_00_optim_states.pt   rank N's part of the float32 weights, and more
-    latest                                                     names the folder
+global_step500/mp_rank_00_model_states.pt                  the module, shapes of what the optimiser holds (ZeRO-1, 2)
+global_step500/zero_pp_rank_N_mp_rank_00_model_states.pt   the same for every rank (ZeRO-3)
+global_step500/zero_pp_rank_N_mp_rank_00_optim_states.pt   rank N's part of the float32 weights, and more
+latest                                                     names the folder
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def read_deepspeed(folder: Path) -> DeepSpeedFiles:
             )
     if 0 not in models:
         raise CorruptFile(
-            f"{folder}: the file of model states of rank 0 is missing, so this checkpoint is not whole; copy it, or use "
-            "an earlier one"
+            f"{folder}: the file of model states of rank 0 is missing, so this checkpoint is not whole; copy it, or "
+            "use an earlier one"
         )
     _check_steps(folder, models)
     return DeepSpeedFiles(folder, models, optimisers)
@@ -102,8 +102,8 @@ def read_deepspeed(folder: Path) -> DeepSpeedFiles:
 def _check_part(folder: Path, name: str, part: str) -> None:
     if int(part):
         raise CorruptFile(
-            f"{folder}: {name} is of a model that is split over several model-parallel ranks, which is not read; turn it "
-            "into one with DeepSpeed's ds_to_universal"
+            f"{folder}: {name} is of a model that is split over several model-parallel ranks, which is not read; turn "
+            "it into one with DeepSpeed's ds_to_universal"
         )
 
 

@@ -25,7 +25,9 @@ def with_config(shards: Path) -> tuple[Path | None, list[str]]:
     for folder in _upwards(shards):
         if is_there(folder / _CONFIG):
             return folder, [] if folder == shards else [f"config and tokenizer are those of {folder}"]
-    return None, [f"has no config.json: put the model's config and tokenizer beside it ({shards.parent}) to use a merge"]
+    return None, [
+        f"has no config.json: put the model's config and tokenizer beside it ({shards.parent}) to use a merge"
+    ]
 
 
 def _upwards(shards: Path) -> Iterator[Path]:

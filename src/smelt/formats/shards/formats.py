@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.errors import CorruptFile
-from smelt.files.reading import names_in
 from smelt.formats.open import OpenOptions, formats
 from smelt.formats.shards.dcp import dcp_folder, open_dcp
 from smelt.formats.shards.dcp_safetensors import open_dcp_safetensors, sharded_safetensors
 from smelt.formats.shards.deepspeed import open_deepspeed
 from smelt.formats.shards.deepspeed_files import deepspeed_folder
+from smelt.formats.shards.megatron import megatron_folder, open_megatron
 from smelt.formats.source import Source
-
-__all__ = ["is_training_checkpoint"]
 
 
 class _Dcp:
@@ -36,6 +33,16 @@ class _DcpSafetensors:
         return open_dcp_safetensors(path)
 
 
+class _Megatron:
+    """An iteration of Megatron-core. Its legacy files are refused unless pickles are allowed."""
+
+    def recognises(self, path: Path) -> bool:
+        return megatron_folder(path) is not None
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        return open_megatron(path, options.part, allow_pickle=options.allow_pickle)
+
+
 class _DeepSpeed:
     """What ZeRO saves: a part of the weights for each rank. Refused unless pickles are allowed."""
 
@@ -47,5 +54,6 @@ class _DeepSpeed:
 
 
 formats["dcp_safetensors"] = _DcpSafetensors()
+formats["megatron"] = _Megatron()
 formats["dcp"] = _Dcp()
 formats["deepspeed"] = _DeepSpeed()

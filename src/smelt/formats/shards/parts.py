@@ -28,7 +28,9 @@ _MODEL = frozenset(
 )
 _INSIDE = frozenset({"model", "module", "state_dict", "model_state_dict", "params"})
 _EMA = re.compile(r"(^|_)ema(_|$)|^shadow_params$|^averaged?_model$|^swa_|_swa$", re.IGNORECASE)
-_OPTIMISER = re.compile(r"^(optim|optimizer|optimiser|opt|chained_\d+)(s|_?states?|_state_dict)?(_\d+)?$", re.IGNORECASE)
+_OPTIMISER = re.compile(
+    r"^(optim|optimizer|optimiser|opt|chained_\d+)(s|_?states?|_state_dict)?(_\d+)?$", re.IGNORECASE
+)
 _WRAPPERS = re.compile(
     r"(?<![^.])(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module|_forward_module)\."
 )  # of FSDP, torch.compile, activation checkpoints, lightning

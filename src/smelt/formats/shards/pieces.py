@@ -75,7 +75,7 @@ def check_whole(where: str, name: str, one: Pieces) -> None:
     inside = all(
         len(piece.offsets) == len(piece.sizes) == len(one.grid)
         and all(
-            0 <= at and 0 <= size and at + size <= most
+            at >= 0 and size >= 0 and at + size <= most
             for at, size, most in zip(piece.offsets, piece.sizes, one.grid, strict=True)
         )
         for piece in one.pieces

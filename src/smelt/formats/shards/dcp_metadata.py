@@ -31,6 +31,9 @@ _CLASSES = frozenset(
         *("metadata.Metadata", "metadata.TensorStorageMetadata", "metadata.TensorProperties", "metadata.StorageMeta"),
         *("metadata.ChunkStorageMetadata", "metadata.BytesStorageMetadata", "metadata.MetadataIndex"),
         *("metadata._MEM_FORMAT_ENCODING", "filesystem._StorageInfo"),
+        # Megatron-core keeps the plans of all ranks beside the table.
+        *("planner.SavePlan", "planner.WriteItem", "planner.WriteItemType", "planner.TensorWriteData"),
+        *("planner.BytesIOWriteData",),
     )
 ) | {"torch.serialization._get_layout", "pathlib.PosixPath", "pathlib.WindowsPath", "pathlib._local.PosixPath"}
 _VERSIONS = ("1.",)

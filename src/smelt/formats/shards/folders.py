@@ -16,7 +16,7 @@ from smelt.files.reading import is_there
 __all__ = ["MODEL_FOLDERS", "with_config"]
 
 MODEL_FOLDERS = ("pytorch_model_fsdp_0", "model", "weights", "sharded")
-"""Folders inside a step's in which frameworks put the model: accelerate, trainers of the fsdp2 examples, NeMo, torch."""
+"""Folders inside a step's in which frameworks put the model: accelerate, fsdp2's examples, NeMo, torch."""
 _CONFIG = "config.json"
 
 
@@ -25,9 +25,7 @@ def with_config(shards: Path) -> tuple[Path | None, list[str]]:
     for folder in _upwards(shards):
         if is_there(folder / _CONFIG):
             return folder, [] if folder == shards else [f"config and tokenizer are those of {folder}"]
-    return None, [
-        f"has no config.json: put the model's config and tokenizer beside it ({shards.parent}) to use a merge"
-    ]
+    return None, [f"has no config.json: put the model's config and tokenizer into {shards} to use what is merged"]
 
 
 def _upwards(shards: Path) -> Iterator[Path]:

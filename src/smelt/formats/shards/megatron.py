@@ -1,6 +1,6 @@
 """Checkpoints of Megatron-core, in both of its formats, gathered from the ranks as they are read.
 
-    iter_0000100/.metadata, __R_N.distcp, common.pt       torch_dist: torch's distributed checkpoint under Megatron's names
+    iter_0000100/.metadata, __R_N.distcp, common.pt       torch_dist: a distributed checkpoint of torch
     iter_0000100/mp_rank_TT/model_optim_rng.pt            legacy: a file for each tensor-parallel rank,
     iter_0000100/mp_rank_TT_PPP/model_optim_rng.pt        and for each stage of the pipeline
     latest_checkpointed_iteration.txt                     names the iteration
@@ -73,10 +73,8 @@ def _is_iteration(folder: Path) -> bool:
 def open_megatron(path: Path, part: str | None = None, *, allow_pickle: bool = False) -> Source:
     """The model of one iteration."""
     folder = megatron_folder(path) or path
-    if dcp_folder(folder) is not None:
-        stored = open_dcp(folder, part)
-    else:
-        stored = _Legacy(path, folder).source(allow_pickle)
+    is_dcp = dcp_folder(folder) is not None
+    stored = open_dcp(folder, part) if is_dcp else _Legacy(path, folder).source(allow_pickle)
     joined, note = hf_tensors(stored.tensors, read_config(stored.folder))
     source = JoinedSource(stored, joined) if joined is not None else stored
     source.notes = [f"Megatron-core, {note}", *stored.notes]
@@ -122,18 +120,18 @@ class _Legacy:
         for stage in range(self._stages):
             numbers = range(stage * self._tensor, (stage + 1) * self._tensor)
             tables = [self._model(archives[number]) for number in numbers]
+            ranks = [(number, archives[number], table) for number, table in zip(numbers, tables, strict=True)]
             own = 0
             for name in tables[0]:
-                if match := _LAYER.match(name):
+                match = _LAYER.match(name)
+                if match:
                     own = max(own, 1 + int(match[2]))
-                global_name = _LAYER.sub(lambda found: f"{found[1]}{int(found[2]) + layers}{found[3]}", name)
+                global_name = f"{match[1]}{int(match[2]) + layers}{match[3]}" if match else name
                 if stage and name.startswith("embedding."):
                     continue  # the last stage's copy of the first one's table
                 if global_name in tensors:
                     raise CorruptFile(f"{self._folder}: {global_name!r} stands in two stages of the pipeline")
-                tensors[global_name] = self._gathered(
-                    name, [(n, archives[n], t) for n, t in zip(numbers, tables, strict=True)]
-                )
+                tensors[global_name] = self._gathered(name, ranks)
             layers += own
         source = ShardedSource(str(self._path), paths, tensors)
         source.folder, about = with_config(self._folder)
@@ -232,7 +230,7 @@ class _Legacy:
         return blocks
 
     def _is_gated(self, name: str, one: StoredTensor, model: Mapping[str, StoredTensor]) -> bool:
-        """Whether the first layer of an MLP holds gate and up: it then has twice the rows that the second has columns."""
+        """Whether the first layer of an MLP is gate and up: then it has twice the rows that the second has columns."""
         if _FC1 not in name:
             return False
         second = model.get(name.replace("linear_fc1.bias", "linear_fc1.weight").replace("linear_fc1", "linear_fc2"))

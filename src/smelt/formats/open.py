@@ -186,7 +186,7 @@ class _Pickle:
     def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.pickles import open_pickles
 
-        return open_pickles(path, pickle_files(path), allow=options.allow_pickle)
+        return open_pickles(path, pickle_files(path), allow=options.allow_pickle, part=options.part)
 
 
 def format_of(path: Path) -> str:

@@ -19,7 +19,7 @@ from smelt.formats.folder_files import read_config
 from smelt.formats.open import format_of, gguf_files, is_adapter, open_path, pickle_files
 from smelt.formats.source import Source, TensorInfo
 from smelt.inspection.model_facts import AdapterFacts, PackFacts, QuantisedFacts, TensorFacts
-from smelt.models.references import adapter_base, find_ref, local_path, split_adapter
+from smelt.models.references import adapter_base, find_ref, local_path, split_adapter, split_part
 
 __all__ = ["StoredModel", "read_model", "read_source"]
 
@@ -71,11 +71,12 @@ def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...]
     if ref.startswith("zoo:"):
         return _zoo(ref.removeprefix("zoo:"), over)
     # Pickles are described without being run, so they may be fetched.
+    ref, part = split_part(ref, relative_to)
     found = find_ref(ref, relative_to, allow_pickle=True)
     if not isinstance(found, Path):
         with closing(found):
             return read_source(found, "shapes alone" if ref.startswith("shape:") else type(found).__name__)
-    return _at(found, relative_to, over)
+    return _at(found, relative_to, over, part)
 
 
 def read_source(source: Source, name: str) -> StoredModel:
@@ -92,7 +93,9 @@ def read_source(source: Source, name: str) -> StoredModel:
     )
 
 
-def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
+def _at(
+    path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = (), part: str | None = None
+) -> StoredModel:
     if path in over:
         raise CorruptFile(f"{path}: a change of a model whose base leads back to itself")
     if path.is_dir() and is_adapter(path):
@@ -101,10 +104,13 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     if name == "delta_pack":
         return replace(_pack(path, over), path=path)
     reader = _READERS.get(name)
+    if name == "pickle" and (found := _training_state(path, part)) is not None:
+        return found
     if reader is not None:
         return replace(reader(path), path=path)
-    with closing(open_path(path, allow_pickle=False)) as source:
-        return replace(read_source(source, name), path=path)
+    # Shards of training are described without being run, so they need no permission.
+    with closing(open_path(path, allow_pickle=name in _SHARDS, part=part)) as source:
+        return replace(read_source(source, _SHARDS.get(name, name)), path=path)
 
 
 def _gguf(path: Path) -> StoredModel:
@@ -147,6 +153,19 @@ def _gguf_tokenizer(fields: Mapping[str, Any]) -> str | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _training_state(path: Path, part: str | None) -> StoredModel | None:
+    """A file with more than a table of tensors; None for any other."""
+    from smelt.formats.shards.state_file import read_state_file
+
+    files = pickle_files(path)
+    state = read_state_file(files[0]) if len(files) == 1 else None
+    if state is None:
+        return None
+    with closing(state.source(part)) as source:
+        source.folder = path if path.is_dir() else None
+        return replace(read_source(source, "training state (pickle)"), path=path)
 
 
 def _pickle(path: Path) -> StoredModel:
@@ -298,6 +317,13 @@ def _zoo(name: str, over: tuple[Path, ...] = ()) -> StoredModel:
     )
 
 
+_SHARDS = {
+    "dcp": "distributed checkpoint (torch)",
+    "dcp_safetensors": "distributed checkpoint (torch, safetensors)",
+    "deepspeed": "DeepSpeed checkpoint",
+    "megatron": "Megatron-core checkpoint",
+}
+"""Checkpoints of training, by the names of their formats."""
 _READERS: Mapping[str, Callable[[Path], StoredModel]] = {
     "mixture": _mixture,
     "gguf": _gguf,

@@ -6,6 +6,7 @@ zoo:name                                     a model of the zoo that ships besid
 open_clip:RN50/openai                        a pretrained model by open_clip's architecture and tag, or ORG/NAME
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 shape:name                                   the shapes of a public model, without its weights: to plan with
+path/to/checkpoint#ema                       one of several models in a training checkpoint: its averaged weights
 REF+REF                                      the second, a LoRA adapter, over the first; or the projector of LLaVA's
                                              first stage of training, over its language model
 
@@ -39,6 +40,7 @@ __all__ = [
     "reference_scheme",
     "schemes",
     "split_adapter",
+    "split_part",
 ]
 
 
@@ -94,6 +96,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 
 def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Path, ...] = ()) -> Source:
     """`over` are the adapters whose base this is."""
+    ref, part = split_part(ref, relative_to)
     found: Path | Source | None = local_path(ref, relative_to)
     if found is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
@@ -102,6 +105,8 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
         )
     found = found or find_ref(ref, relative_to, allow_pickle)
     if isinstance(found, Source):
+        if part is not None:
+            raise RecipeError(f"{ref}#{part}: only a training checkpoint has parts; leave out #{part}")
         return found
     if found in over:
         raise RecipeError(
@@ -118,7 +123,15 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
                 f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
                 f"say where it lies: BASE+{ref}"
             ) from None
-    return open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle))
+    return open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle), part=part)
+
+
+def split_part(ref: str, relative_to: Path | None = None) -> tuple[str, str | None]:
+    """`checkpoint#ema` as the reference and the part of it; a name may have a # of its own."""
+    head, mark, part = ref.rpartition("#")
+    if not mark or local_path(ref, relative_to) is not None:
+        return ref, None
+    return head, part
 
 
 def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
@@ -142,9 +155,10 @@ def base_of_adapter(ref: str, relative_to: Path | None = None) -> str | None:
 
 def ref_seen_from(ref: str, folder: Path) -> str:
     """The same model as named in a file of `folder`: paths become relative to it, hub and zoo names stay."""
-    path = local_path(ref)
+    whole, part = split_part(ref)
+    path = local_path(whole)
     if path is not None:
-        return os.path.relpath(path, folder)
+        return os.path.relpath(path, folder) + (f"#{part}" if part is not None else "")
     if "+" in ref:
         return "+".join(ref_seen_from(part, folder) for part in split_adapter(ref, None))
     return ref
@@ -152,9 +166,10 @@ def ref_seen_from(ref: str, folder: Path) -> str:
 
 def absolute_ref(ref: str, relative_to: Path) -> str:
     """The same model wherever the recipe that named it is read: paths become absolute, hub and zoo names stay."""
-    path = local_path(ref, relative_to)
+    whole, part = split_part(ref, relative_to)
+    path = local_path(whole, relative_to)
     if path is not None:
-        return str(path)
+        return str(path) + (f"#{part}" if part is not None else "")
     if "+" in ref:
         return "+".join(absolute_ref(part, relative_to) for part in split_adapter(ref, relative_to))
     return ref

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from smelt.files.reading import is_there
 from smelt.formats.open import OpenOptions, formats
 from smelt.formats.shards.dcp import dcp_folder, open_dcp
+from smelt.formats.shards.dcp_metadata import METADATA
 from smelt.formats.shards.dcp_safetensors import open_dcp_safetensors, sharded_safetensors
 from smelt.formats.shards.deepspeed import open_deepspeed
 from smelt.formats.shards.deepspeed_files import deepspeed_folder
 from smelt.formats.shards.megatron import megatron_folder, open_megatron
 from smelt.formats.source import Source
+
+__all__ = ["has_whole_shards"]
+
+
+def has_whole_shards(path: Path) -> bool:
+    """Whether a folder holds shards that a framework has finished, as far as their names tell."""
+    folder = dcp_folder(path)
+    if folder is not None:
+        return is_there(folder / METADATA)
+    return any(find(path) is not None for find in (sharded_safetensors, megatron_folder, deepspeed_folder))
 
 
 class _Dcp:

@@ -39,9 +39,10 @@ class TorchArchive:
 
     def place(self, tensor: StoredTensor) -> tuple[int, tuple[int, ...] | None]:
         """The first byte of a tensor's numbers, and its strides where these do not lie row after row."""
-        found = self.records.get(tensor.storage.key)
-        if found is None:
-            raise CorruptFile(f"{self.where}: the numbers of a tensor (record {tensor.storage.key!r}) are not there")
+        key = getattr(tensor.storage, "key", None)
+        found = self.records.get(key) if isinstance(key, str) else None
+        if found is None or not isinstance(tensor.code, str) or not dtypes.is_known(tensor.code):
+            raise CorruptFile(f"{self.where}: the numbers of a tensor (record {shortened(str(key))!r}) are not there")
         size = dtypes.item_size(tensor.code)
         numbers = (tensor.offset, *tensor.shape, *tensor.stride)  # a pickle may have set them after they were checked
         if len(tensor.shape) != len(tensor.stride) or not all(type(n) is int and 0 <= n < 1 << 60 for n in numbers):

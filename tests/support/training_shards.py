@@ -1,4 +1,4 @@
-"""Checkpoints of training in shards: what two processes save by torch itself, and DeepSpeed's and Megatron's layouts."""
+"""Checkpoints of training in shards: what two processes save by torch, and DeepSpeed's and Megatron's layouts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ class Net(nn.Module):
         self.head = nn.Linear(5, 7, bias=False)
         self.head.weight = self.embed.weight
         self.register_buffer("scale", torch.tensor([2.0, 3.0]))
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.block(self.embed(words)), self.head(self.embed(words))], -1)
 
 
 def save_by_two_ranks(folder: Path) -> None:
@@ -66,7 +69,7 @@ def _rank(rank: int, world: int, port: int, folder: str) -> None:
     dist.barrier()
     fully_shard(net, mesh=mesh)
     optimiser = torch.optim.AdamW(net.parameters(), lr=0.1)
-    net.block(net.embed(torch.tensor([1, 2]))).sum().backward()
+    net(torch.tensor([1, 2])).sum().backward()
     optimiser.step()
     model, of_optimiser = get_state_dict(net, optimiser)
     after = {name: one.full_tensor() if hasattr(one, "full_tensor") else one for name, one in model.items()}
@@ -137,16 +140,9 @@ def _zero_rows(group: Mapping[str, torch.Tensor], stage: int, ranks: int) -> lis
 
 
 def split_llama(
-    state: Mapping[str, torch.Tensor],
-    *,
-    layers: int,
-    groups: int,
-    queries: int,
-    width: int,
-    ranks: int,
-    padding: int = 4,
+    state: Mapping[str, torch.Tensor], *, layers: int, groups: int, queries: int, width: int, ranks: int
 ) -> list[dict[str, torch.Tensor]]:
-    """A Llama's tensors as Megatron-core's tensor-parallel ranks have them."""
+    """A Llama's tensors as Megatron-core's tensor-parallel ranks have them; the vocabulary is padded by four rows."""
     found: list[dict[str, torch.Tensor]] = [{} for _ in range(ranks)]
 
     def put(name: str, tensor: torch.Tensor, axis: int | None) -> None:
@@ -156,7 +152,7 @@ def split_llama(
 
     def words(name: str) -> torch.Tensor:
         table = state[name]
-        return torch.cat([table, table.new_full((padding, table.shape[1]), 9.0)])
+        return torch.cat([table, table.new_full((4, table.shape[1]), 9.0)])
 
     put("embedding.word_embeddings.weight", words("model.embed_tokens.weight"), 0)
     put("output_layer.weight", words("lm_head.weight"), 0)
@@ -198,9 +194,8 @@ def legacy_megatron(
                     number = int(name.split(".")[2])
                     if first <= number < last:
                         own[name.replace(f"layers.{number}.", f"layers.{number - first}.", 1)] = tensor
-                elif (stage == 0) == name.startswith("embedding.") or stages == 1:
-                    if name.startswith("embedding.") or stage == stages - 1:
-                        own[name] = tensor
+                elif stage == (0 if name.startswith("embedding.") else stages - 1):
+                    own[name] = tensor
             place = run / f"iter_{iteration:07d}" / (f"mp_rank_{rank:02d}" + (f"_{stage:03d}" if stages > 1 else ""))
             place.mkdir(parents=True)
             said = {"args": Namespace(swiglu=True), "checkpoint_version": 3.0, "iteration": iteration, "model": own}

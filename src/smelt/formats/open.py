@@ -211,6 +211,7 @@ def open_path(
     if part is not None and name not in _WITH_PARTS:
         raise RecipeError(f"{path}#{part}: holds one model and no parts of a training state; leave out #{part}")
     source = formats[name].open(path, OpenOptions(open_base or _base_at_path, allow_pickle, part))
+    source.label += f"#{part}" if part is not None else ""
     source.beside = source.beside or identities_beside(source.folder)
     return with_common_names(source)
 

@@ -109,7 +109,7 @@ def test_shards_of_two_saves_are_told_apart_when_they_are_read(copy: Path, tmp_p
     whole = (copy / "__0_0.distcp").read_bytes()
     (copy / "__0_0.distcp").write_bytes(content + whole[len(content) :])
     source = open_path(copy)
-    with pytest.raises(CorruptFile, match="shards of two saves may be mixed|cut off|damaged|goes beyond"):
+    with pytest.raises(CorruptFile, match=r"shards of two saves may be mixed|cut off|damaged|goes beyond"):
         [read_whole(source, name) for name in source.tensors]
 
 
@@ -161,11 +161,11 @@ def test_averaged_weights_are_chosen_by_name_and_never_silently(tmp_path: Path) 
     assert same(source, both["model"])
     assert any("averaged weights too (#ema)" in note for note in source.notes)
     assert smelt.merge({"a": f"{tmp_path}/both#ema", "b": f"{tmp_path}/both"})["w"].tolist() == [0.5, 0.5, 0.5]
-    with pytest.raises(RecipeError, match="no part named 'emma'.*did you mean 'ema'"):
+    with pytest.raises(RecipeError, match=r"no part named 'emma'.*did you mean 'ema'"):
         smelt.merge({"a": f"{tmp_path}/both#emma", "b": f"{tmp_path}/both"})
     two = {"actor": {"w": torch.zeros(3)}, "critic": {"w": torch.ones(3)}}
     dcp.save(two, checkpoint_id=str(tmp_path / "two"), no_dist=True)
-    with pytest.raises(RecipeError, match="holds several models.*#actor or .*#critic"):
+    with pytest.raises(RecipeError, match=r"holds several models.*#actor or .*#critic"):
         open_path(tmp_path / "two")
     assert same(open_path(tmp_path / "two", part="critic"), two["critic"])
     plain = write_model(tmp_path / "plain", state())

@@ -43,8 +43,8 @@ class RunningAverage:
     """The running average of `model`.
 
     `kind` is `uniform` or `ema`, which takes `decay` and `warm_up`. Of the steps, those from `since` on count, and of
-    these every `every`-th. The numbers lie in float32 on `device`: a device of torch, or `disk`, then in files of the
-    folder `room` (a temporary one if it is None), which go when the average is closed.
+    these every `every`-th. The numbers lie in float32 on `device`: a device of torch, or `disk`, then in files of
+    `folder` (a temporary one if it is None), which go when the average is closed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RunningAverage:
         since: int = 0,
         every: int = 1,
         device: str = "cpu",
-        room: str | Path | None = None,
+        folder: str | Path | None = None,
     ):
         if kind not in get_args(AverageKind):
             raise RecipeError(unknown("kind of running average", kind, get_args(AverageKind)))
@@ -69,8 +69,8 @@ class RunningAverage:
         check_whole(self._module)
         self.kind: AverageKind = kind
         self._decay, self._warm_up, self._since, self._every = decay, warm_up, since, every
-        self._device, self._room = device, Path(room) if room is not None else None
-        self._own_room: tempfile.TemporaryDirectory[str] | None = None
+        self._device, self._folder = device, Path(folder) if folder is not None else None
+        self._own_folder: tempfile.TemporaryDirectory[str] | None = None
         self._average: dict[str, Tensor] = {}
         self._swapped: dict[str, Tensor] | None = None
         self.steps = 0
@@ -90,21 +90,21 @@ class RunningAverage:
         import torch
 
         self.count += 1
-        share = self._share(self.count)
         with torch.no_grad():
             for name, parameter in self._parameters():
                 now = parameter.detach().to(self._device_of_numbers, torch.float32)
-                if name in self._average:
-                    self._average[name].lerp_(now, share)
-                else:
+                if name not in self._average:
                     self._average[name] = self._place(len(self._average), now)
+                elif self.kind == "uniform":
+                    self._average[name] += (now - self._average[name]) / self.count
+                else:
+                    self._average[name].lerp_(now, 1 - self._decay_now)
         return True
 
-    def _share(self, number: int) -> float:
-        """What the n-th model weighs against all before it."""
-        if self.kind == "uniform" or number == 1:
-            return 1 / number
-        return 1 - (min(self._decay, number / (number + 9)) if self._warm_up else self._decay)
+    @property
+    def _decay_now(self) -> float:
+        """What the average weighs against the model that is taken in."""
+        return min(self._decay, self.count / (self.count + 9)) if self._warm_up else self._decay
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
@@ -180,9 +180,9 @@ class RunningAverage:
         """Put the model back and let the numbers go."""
         self.swap_out()
         self._average = {}
-        if self._own_room is not None:
-            self._own_room.cleanup()
-            self._own_room = None
+        if self._own_folder is not None:
+            self._own_folder.cleanup()
+            self._own_folder = None
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         """What is averaged: every parameter once; of a PEFT model those that are trained."""
@@ -220,9 +220,9 @@ class RunningAverage:
             return numbers.to(self._device, torch.float32, copy=True)
         if not numbers.numel():
             return numbers.clone()
-        if self._room is None:
-            self._own_room = self._own_room or tempfile.TemporaryDirectory(prefix="smelt-average-")
-        folder = self._room or Path(self._own_room.name if self._own_room else ".")
+        if self._folder is None:
+            self._own_folder = self._own_folder or tempfile.TemporaryDirectory(prefix="smelt-average-")
+        folder = self._folder or Path(self._own_folder.name if self._own_folder else ".")
         folder.mkdir(parents=True, exist_ok=True)
         file = str(folder / f"{number}.f32")
         stored = torch.from_file(file, shared=True, size=numbers.numel(), dtype=torch.float32).view(numbers.shape)

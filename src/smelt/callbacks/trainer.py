@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
 from smelt.callbacks.running_average import AverageKind, RunningAverage
+from smelt.callbacks.write import check_free
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import is_there
 
@@ -19,7 +21,7 @@ _STATE = "running_average"
 class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
     """Keep a running average of the model that a Trainer trains.
 
-    `kind`, `decay`, `warm_up`, `since`, `every`, `device` and `room` are those of RunningAverage; steps are the
+    `kind`, `decay`, `warm_up`, `since`, `every`, `device` and `folder` are those of RunningAverage; steps are the
     Trainer's. With `evaluate` the average stands in the model's place while the Trainer evaluates during training, so
     that its metrics are the average's. Every checkpoint gets a folder `running_average`, from which a resumed run goes
     on. At the end of training the averaged model is written to `out` (OUTPUT_DIR/averaged if it is None), by the first
@@ -35,7 +37,7 @@ class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
         since: int = 0,
         every: int = 1,
         device: str = "cpu",
-        room: str | Path | None = None,
+        folder: str | Path | None = None,
         evaluate: bool = False,
         out: str | Path | None = None,
         force: bool = False,
@@ -47,13 +49,14 @@ class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
             "since": since,
             "every": every,
             "device": device,
-            "room": room,
+            "folder": folder,
         }
         self._since, self._evaluate, self._out, self._force = since, evaluate, out, force
         self.average: RunningAverage | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Begin, or go on from the checkpoint that training goes on from."""
+        check_free(self._place(args), force=self._force)
         self.average = RunningAverage(model, **self._words)
         if not state.global_step:
             return
@@ -91,9 +94,17 @@ class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
         """Write the averaged model."""
         average = self._now()
         average.swap_out()
-        if state.is_world_process_zero and average.count:
-            out = Path(self._out) if self._out is not None else Path(args.output_dir) / "averaged"
-            average.save(out, tokenizer=processing_class, force=self._force)
+        if not average.count:
+            warnings.warn(
+                f"training ended at step {state.global_step}, and the average begins at step {self._since}: nothing "
+                "was averaged, and no averaged model is written",
+                stacklevel=2,
+            )
+        elif state.is_world_process_zero:
+            average.save(self._place(args), tokenizer=processing_class, force=self._force)
+
+    def _place(self, args: Any) -> Path:
+        return Path(self._out) if self._out is not None else Path(args.output_dir) / "averaged"
 
     def _swap_before_evaluation(self, control: Any) -> None:
         average = self._now()

@@ -9,6 +9,7 @@ from fuzz import (
     formats_of_recipes,
     formats_of_records,
     formats_of_tasks,
+    formats_of_training,
     formats_of_weights,
 )
 from fuzz.format import Format
@@ -17,7 +18,7 @@ __all__ = ["FORMATS", "spread"]
 
 _ALL = (
     *(formats_of_weights, formats_of_folders, formats_of_other_tools, formats_of_recipes, formats_of_tasks),
-    *(formats_of_records, formats_of_hubs),
+    *(formats_of_records, formats_of_hubs, formats_of_training),
 )
 
 FORMATS: dict[str, Format] = {one.name: one for module in _ALL for one in module.FORMATS}

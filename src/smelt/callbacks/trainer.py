@@ -18,7 +18,7 @@ __all__ = ["MergeCheckpointsCallback", "RunningAverageCallback"]
 _STATE = "running_average"
 
 
-class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
+class RunningAverageCallback(TrainerCallback):
     """Keep a running average of the model that a Trainer trains.
 
     `kind`, `decay`, `warm_up`, `since`, `every`, `device` and `folder` are those of RunningAverage; steps are the
@@ -119,7 +119,7 @@ class RunningAverageCallback(TrainerCallback):  # type: ignore[misc]
         return self.average
 
 
-class MergeCheckpointsCallback(TrainerCallback):  # type: ignore[misc]
+class MergeCheckpointsCallback(TrainerCallback):
     """Merge the last checkpoints when training ends.
 
     `last` says how many. `method` is any method of recipes; `average` takes `weights` and `decay` as `smelt.average`

@@ -11,7 +11,7 @@ import math
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -116,7 +116,7 @@ class TableReader(pickle.Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch._utils" and name in _BUILDERS:
-            build = _BUILDERS[name]
+            build: Callable[..., Any] = _BUILDERS[name]
             # One of this reader's own: a pickle may set attributes of whatever it is given, also of a function.
             return lambda *given: build(*given)
         if module in ("torch", "torch.storage") and name in _STORAGES:

@@ -74,7 +74,9 @@ def test_two_checkpoints_merge_in_the_vector_machine_with_the_run_s_config(saved
     assert same(merged, torch.load(saved / "fsdp2.pt"))
     assert (tmp_path / "out" / "config.json").is_file()
     assert all(merged.has_bytes(name) for name in merged.tensors)
-    assert open_path(run / "checkpoint-1").has_bytes("block.weight")
+    trained = open_path(run / "checkpoint-1")
+    assert trained.has_bytes("block.weight")
+    assert trained.notes[0].endswith("written by 2 ranks, step 1")
 
 
 def test_inspect_says_what_it_is(saved: Path) -> None:
@@ -82,6 +84,7 @@ def test_inspect_says_what_it_is(saved: Path) -> None:
     assert facts.format == "distributed checkpoint (torch)"
     assert facts.parameters == 7 * 5 * 2 + 3 * 5 + 3 + 2
     assert any("2 ranks" in note for note in facts.notes)
+    assert facts.dtypes.keys() == {"F32"}
     assert smelt.inspect(saved / "hf").format == "distributed checkpoint (torch, safetensors)"
 
 
@@ -143,6 +146,14 @@ def test_a_name_outside_of_the_folder_is_refused(copy: Path) -> None:
     (copy / ".metadata").write_bytes(table)
     with pytest.raises(CorruptFile, match="which is not in this folder"):
         open_path(copy)
+
+
+def test_whole_files_are_read_before_the_shards_that_they_came_from(saved: Path, tmp_path: Path) -> None:
+    whole = write_model(tmp_path / "both", {"w": torch.ones(2)})
+    shutil.copytree(saved / "hf", whole / "sharded")
+    assert same(open_path(whole), {"w": torch.ones(2)})
+    (whole / "model.safetensors").unlink()
+    assert same(open_path(whole), torch.load(saved / "whole.pt")["axes"])
 
 
 def test_a_missing_rank_between_others_is_named_in_safetensors_shards(saved: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from smelt.files.reading import is_there, names_in
 from smelt.formats import dtype as dtypes
 from smelt.formats.pickle_header import StoredTensor
 from smelt.formats.shards.dcp_metadata import METADATA, Metadata, StoredPart, read_metadata
-from smelt.formats.shards.folders import MODEL_FOLDERS, with_config
+from smelt.formats.shards.folders import MODEL_FOLDERS, said_step, with_config
 from smelt.formats.shards.parts import split_state
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole
 from smelt.formats.shards.torch_archive import read_archive_at
@@ -114,7 +114,8 @@ def _check_files(folder: Path, files: Mapping[str, int], parts: Mapping[tuple[in
 
 def _summary(folder: Path, metadata: Metadata) -> str:
     ranks = {match[1] for one in metadata.parts.values() if (match := _FILE.match(one.file))}
-    return f"distributed checkpoint of torch, written by {len(ranks) or 'several'} rank{'s' * (len(ranks) != 1)}"
+    by = f"{len(ranks) or 'several'} rank{'s' * (len(ranks) != 1)}"
+    return f"distributed checkpoint of torch, written by {by}{said_step(folder)}"
 
 
 class _DcpSource(ShardedSource):

@@ -16,7 +16,7 @@ from typing import Any
 from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import names_in, parse_json
 from smelt.formats.safetensors import Header, read_header
-from smelt.formats.shards.folders import MODEL_FOLDERS, with_config
+from smelt.formats.shards.folders import MODEL_FOLDERS, said_step, with_config
 from smelt.formats.shards.parts import clean_name
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole
 from smelt.formats.source import Source, TensorInfo
@@ -31,8 +31,11 @@ def sharded_safetensors(path: Path) -> Path | None:
     """The folder of such files at a path: itself, or one inside of a training step's."""
     if not path.is_dir():
         return None
-    folders = (path, *(path / name for name in MODEL_FOLDERS if (path / name).is_dir()))
-    return next((one for one in folders if any(map(_FILE.match, names_in(one)))), None)
+    names = names_in(path)
+    if any(name.endswith(".safetensors") for name in names):  # beside whole files, shards are what these came from
+        return path if any(map(_FILE.match, names)) else None
+    inner = (path / name for name in MODEL_FOLDERS if (path / name).is_dir())
+    return next((one for one in inner if any(map(_FILE.match, names_in(one)))), None)
 
 
 def open_dcp_safetensors(path: Path) -> Source:
@@ -56,8 +59,9 @@ def open_dcp_safetensors(path: Path) -> Source:
     tensors = {clean_name(key): _joined(folder, key, infos[key], pieces) for key, pieces in found.items()}
     source = ShardedSource(str(path), [folder / name for name in names], tensors)
     source.folder, about = with_config(folder)
+    step = said_step(folder)
     ranks = len({match[1] for name in names if (match := _FILE.match(name))})
-    source.notes = [f"distributed checkpoint of torch in safetensors, with files of {ranks} ranks", *about]
+    source.notes = [f"distributed checkpoint of torch in safetensors, with files of {ranks} ranks{step}", *about]
     return source
 
 

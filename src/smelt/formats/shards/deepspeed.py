@@ -96,7 +96,7 @@ class _Reader:
         counts = found if isinstance(found, list | tuple) and found else [found]
         if not all(type(count) is int and 0 < count < 1 << 20 for count in counts):
             raise CorruptFile(f"{self._files.folder}: does not say how many ranks the run had (partition_count)")
-        return max(counts)
+        return int(max(counts))
 
     def _add_rows(self, groups: Sequence[Mapping[str, tuple[int, ...]]]) -> None:
         """ZeRO-1 and 2: each group is one row of numbers over all ranks."""

@@ -57,7 +57,7 @@ def deepspeed_folder(path: Path) -> Path | None:
     tags = [name for name in names if _TAG.match(name) and _has_states(path / name)]
     if _LATEST in names and (tags or (path / "zero_to_fp32.py").is_file()):
         tag = read_text(path / _LATEST, 1 << 12).strip()
-        if not tag or "/" in tag or tag in ("..", ".") or not (path / tag).is_dir():
+        if tag not in names or not (path / tag).is_dir():
             raise CorruptFile(
                 f"{path / _LATEST}: names {shortened(tag)!r}, and there is no such folder; copy it, or write another "
                 f"folder's name into the file ({', '.join(tags) or 'none is there'})"

@@ -8,12 +8,13 @@ RUN/checkpoint-500/latest                          names the folder of DeepSpeed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from smelt.files.reading import is_there
 
-__all__ = ["MODEL_FOLDERS", "with_config"]
+__all__ = ["MODEL_FOLDERS", "said_step", "with_config"]
 
 MODEL_FOLDERS = ("pytorch_model_fsdp_0", "model", "weights", "sharded")
 """Folders inside a step's in which frameworks put the model: accelerate, fsdp2's examples, NeMo, torch."""
@@ -26,6 +27,13 @@ def with_config(shards: Path) -> tuple[Path | None, list[str]]:
         if is_there(folder / _CONFIG):
             return folder, [] if folder == shards else [f"config and tokenizer are those of {folder}"]
     return None, [f"has no config.json: put the model's config and tokenizer into {shards} to use what is merged"]
+
+
+def said_step(shards: Path) -> str:
+    """`, step 500` where the folder of a step is called so."""
+    step = shards if _numbered(shards) else shards.parent if shards.name in MODEL_FOLDERS else None
+    found = re.search(r"\d+$", step.name) if step is not None else None
+    return f", step {int(found[0])}" if found else ""
 
 
 def _upwards(shards: Path) -> Iterator[Path]:

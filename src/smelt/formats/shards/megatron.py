@@ -56,9 +56,9 @@ def megatron_folder(path: Path) -> Path | None:
         return path
     if (path / _LATEST).is_file():
         said = read_text(path / _LATEST, 1 << 10).strip()
-        folder = path / (f"iter_{int(said):07d}" if said.isdigit() and len(said) < 12 else said)
-        if said and "/" not in said and said not in (".", "..") and folder.is_dir() and _is_iteration(folder):
-            return folder
+        name = f"iter_{int(said):07d}" if said.isdecimal() and len(said) < 12 else said
+        if name in names_in(path) and (path / name).is_dir() and _is_iteration(path / name):
+            return path / name
         raise CorruptFile(
             f"{path / _LATEST}: names {shortened(said)!r}, and no such iteration is there; name an iteration's folder"
         )

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from smelt.errors import CorruptFile, shortened
 from smelt.files.positioned import read_at
@@ -77,7 +77,7 @@ def read_archive_at(
     where: str, descriptor: int, start: int, length: int, known: Mapping[str, Callable[..., Any]] | None = None
 ) -> TorchArchive:
     """A part of an open file; `where` is what errors begin with."""
-    window = io.BufferedReader(_Window(descriptor, start, length))
+    window: IO[bytes] = io.BufferedReader(_Window(descriptor, start, length))
     try:
         if not zipfile.is_zipfile(window):
             raise CorruptFile(
@@ -110,7 +110,7 @@ def read_archive_at(
     return TorchArchive(where, content, records)
 
 
-def _first_byte(where: str, window: io.BufferedReader, entry: zipfile.ZipInfo, length: int) -> int:
+def _first_byte(where: str, window: IO[bytes], entry: zipfile.ZipInfo, length: int) -> int:
     """Where a record's content begins, behind a head of its own."""
     window.seek(entry.header_offset)
     head = window.read(_LOCAL_HEAD)
@@ -119,7 +119,7 @@ def _first_byte(where: str, window: io.BufferedReader, entry: zipfile.ZipInfo, l
     if entry.compress_type != zipfile.ZIP_STORED:
         raise CorruptFile(f"{where}: its numbers are compressed, which is not read; save it again with torch.save")
     name, extra = struct.unpack("<HH", head[26:30])
-    begin = entry.header_offset + _LOCAL_HEAD + name + extra
+    begin: int = entry.header_offset + _LOCAL_HEAD + name + extra
     if begin + entry.file_size > length:
         raise CorruptFile(f"{where}: the record {shortened(entry.filename)!r} goes beyond the end; it is cut off")
     return begin

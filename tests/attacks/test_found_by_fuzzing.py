@@ -406,7 +406,7 @@ def test_a_question_about_a_picture_of_a_name_too_long_is_refused(tmp_path):
     assert any("is not there" in one for one in _faults(record, (), tmp_path))
 
 
-@pytest.mark.parametrize("note", ["x" * 5000, "a\0b", "..", "/", ""])
+@pytest.mark.parametrize("note", ["x" * 900, "a\0b", "..", "/", ""])
 def test_a_run_whose_note_names_no_step_is_refused(tmp_path, note):
     """The name was joined to the folder's and asked for."""
     (tmp_path / "latest_checkpointed_iteration.txt").write_text(note)

@@ -71,6 +71,8 @@ def _rank(rank: int, world: int, port: int, folder: str) -> None:
     optimiser = torch.optim.AdamW(net.parameters(), lr=0.1)
     net(torch.tensor([1, 2])).sum().backward()
     optimiser.step()
+    os.makedirs(f"{folder}/ranks", exist_ok=True)
+    torch.save(net.state_dict(), f"{folder}/ranks/model_world_size_{world}_rank_{rank}.pt")
     model, of_optimiser = get_state_dict(net, optimiser)
     after = {name: one.full_tensor() if hasattr(one, "full_tensor") else one for name, one in model.items()}
     dcp.save({"model": model, "optimizer": of_optimiser, "step": 2}, checkpoint_id=f"{folder}/fsdp2")

@@ -71,7 +71,7 @@ _OWN = {
     **dict.fromkeys(("mixture", "delta_pack", "llava"), __name__),
     "dcp_safetensors": _SHARDS,
     **dict.fromkeys(("safetensors", "gguf"), __name__),
-    **dict.fromkeys(("megatron", "dcp", "deepspeed"), _SHARDS),
+    **dict.fromkeys(("megatron", "dcp", "deepspeed", "fsdp_ranks"), _SHARDS),
     "pickle": __name__,
 }
 formats: Registry[Format] = Registry(

@@ -321,6 +321,7 @@ _SHARDS = {
     "dcp": "distributed checkpoint (torch)",
     "dcp_safetensors": "distributed checkpoint (torch, safetensors)",
     "deepspeed": "DeepSpeed checkpoint",
+    "fsdp_ranks": "FSDP checkpoint, a file for each rank",
     "megatron": "Megatron-core checkpoint",
 }
 """Checkpoints of training, by the names of their formats."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from smelt.caller import option
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.open import is_adapter, is_pickle
-from smelt.formats.shards.formats import has_whole_shards
+from smelt.formats.shards.recognise import has_whole_shards
 
 __all__ = ["Checkpoint", "choose_checkpoints", "find_checkpoints"]
 

@@ -184,6 +184,21 @@ def test_averaged_weights_are_chosen_by_name_and_never_silently(tmp_path: Path) 
         smelt.merge({"a": f"{plain}#ema", "b": str(plain)})
 
 
+def test_files_of_every_rank_are_joined(saved: Path, tmp_path: Path) -> None:
+    source = open_path(saved / "ranks", allow_pickle=True)
+    assert same(source, torch.load(saved / "fsdp2.pt"))
+    assert smelt.inspect(saved / "ranks").format == "FSDP checkpoint, a file for each rank"
+    with pytest.raises(CorruptFile, match=r"are pickles.*allow_pickle=True"):
+        open_path(saved / "ranks")
+    copy = Path(shutil.copytree(saved / "ranks", tmp_path / "ranks"))
+    (copy / "model_world_size_2_rank_1.pt").unlink()
+    with pytest.raises(CorruptFile, match="the run had 2 ranks, and the file of rank 1 is missing"):
+        open_path(copy, allow_pickle=True)
+    shutil.copy(copy / "model_world_size_2_rank_0.pt", copy / "model_world_size_2_rank_1.pt")
+    with pytest.raises(CorruptFile, match="lies outside of its shape"):
+        open_path(copy, allow_pickle=True)
+
+
 def test_wrappers_of_modules_leave_no_trace_in_names(tmp_path: Path) -> None:
     import torch.distributed.checkpoint as dcp
 

@@ -9,38 +9,23 @@ a process group is needed, and nothing of it is run, so that no pickle has to be
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from smelt.errors import CorruptFile, shortened
 from smelt.files.identity import file_identity
-from smelt.files.reading import is_there, names_in
+from smelt.files.reading import is_there
 from smelt.formats import dtype as dtypes
 from smelt.formats.pickle_header import StoredTensor
-from smelt.formats.shards.dcp_metadata import METADATA, Metadata, StoredPart, read_metadata
-from smelt.formats.shards.folders import MODEL_FOLDERS, said_step, with_config
+from smelt.formats.shards.dcp_metadata import Metadata, StoredPart, read_metadata
+from smelt.formats.shards.folders import said_step, with_config
 from smelt.formats.shards.parts import split_state
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole
+from smelt.formats.shards.recognise import DCP_FILE, METADATA, dcp_folder
 from smelt.formats.shards.torch_archive import read_archive_at
 from smelt.formats.source import Source
 
-__all__ = ["dcp_folder", "open_dcp", "open_dcp_names"]
-
-_FILE = re.compile(r"^__(\d+)_\d+\.distcp$")
-
-
-def dcp_folder(path: Path) -> Path | None:
-    """The folder of a distributed checkpoint at a path: itself, or one inside of a training step's."""
-    if not path.is_dir():
-        return None
-    return next((one for one in (path, *(path / name for name in MODEL_FOLDERS)) if _is_dcp(one)), None)
-
-
-def _is_dcp(folder: Path) -> bool:
-    if not folder.is_dir():
-        return False
-    return (folder / METADATA).is_file() or any(map(_FILE.match, names_in(folder)))
+__all__ = ["open_dcp", "open_dcp_names"]
 
 
 def open_dcp(path: Path, part: str | None = None) -> Source:
@@ -113,7 +98,7 @@ def _check_files(folder: Path, files: Mapping[str, int], parts: Mapping[tuple[in
 
 
 def _summary(folder: Path, metadata: Metadata) -> str:
-    ranks = {match[1] for one in metadata.parts.values() if (match := _FILE.match(one.file))}
+    ranks = {match[1] for one in metadata.parts.values() if (match := DCP_FILE.match(one.file))}
     by = f"{len(ranks) or 'several'} rank{'s' * (len(ranks) != 1)}"
     return f"distributed checkpoint of torch, written by {by}{said_step(folder)}"
 

@@ -19,9 +19,8 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.shards.inert_pickle import InertReader, Record
 from smelt.formats.source import TensorInfo
 
-__all__ = ["METADATA", "Chunk", "Metadata", "StoredPart", "read_metadata"]
+__all__ = ["Chunk", "Metadata", "StoredPart", "read_metadata"]
 
-METADATA = ".metadata"
 _MOST_BYTES = 256 << 20
 """That of a model of 400 billion parameters on 512 ranks has 60 MB."""
 _DCP = "torch.distributed.checkpoint"

@@ -8,7 +8,6 @@ others is found; the last one of all cannot be missed by what is there, and a no
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -16,32 +15,21 @@ from typing import Any
 from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import names_in, parse_json
 from smelt.formats.safetensors import Header, read_header
-from smelt.formats.shards.folders import MODEL_FOLDERS, said_step, with_config
+from smelt.formats.shards.folders import said_step, with_config
 from smelt.formats.shards.parts import clean_name
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole
+from smelt.formats.shards.recognise import SHARDED_FILE, sharded_safetensors
 from smelt.formats.source import Source, TensorInfo
 
-__all__ = ["open_dcp_safetensors", "sharded_safetensors"]
+__all__ = ["open_dcp_safetensors"]
 
-_FILE = re.compile(r"^shard-(\d{5,})-model-(\d{5})-of-(\d{5})\.safetensors$")
 _KEY = "DCP_SHARDING_INFO"
-
-
-def sharded_safetensors(path: Path) -> Path | None:
-    """The folder of such files at a path: itself, or one inside of a training step's."""
-    if not path.is_dir():
-        return None
-    names = names_in(path)
-    if any(name.endswith(".safetensors") for name in names):  # beside whole files, shards are what these came from
-        return path if any(map(_FILE.match, names)) else None
-    inner = (path / name for name in MODEL_FOLDERS if (path / name).is_dir())
-    return next((one for one in inner if any(map(_FILE.match, names_in(one)))), None)
 
 
 def open_dcp_safetensors(path: Path) -> Source:
     """The model in such a folder."""
     folder = sharded_safetensors(path) or path
-    names = [name for name in names_in(folder) if _FILE.match(name)]
+    names = [name for name in names_in(folder) if SHARDED_FILE.match(name)]
     _check_names(folder, names)
     found: dict[str, list[Piece]] = defaultdict(list)
     infos: dict[str, TensorInfo] = {}
@@ -60,7 +48,7 @@ def open_dcp_safetensors(path: Path) -> Source:
     source = ShardedSource(str(path), [folder / name for name in names], tensors)
     source.folder, about = with_config(folder)
     step = said_step(folder)
-    ranks = len({match[1] for name in names if (match := _FILE.match(name))})
+    ranks = len({match[1] for name in names if (match := SHARDED_FILE.match(name))})
     source.notes = [f"distributed checkpoint of torch in safetensors, with files of {ranks} ranks{step}", *about]
     return source
 
@@ -90,7 +78,7 @@ def _offsets(path: Path, header: Header) -> dict[str, tuple[int, ...]]:
 
 
 def _check_names(folder: Path, names: list[str]) -> None:
-    matches = [match for name in names if (match := _FILE.match(name))]
+    matches = [match for name in names if (match := SHARDED_FILE.match(name))]
     ranks = {int(match[1]) for match in matches}
     missing = sorted(set(range(1, max(ranks) + 1)) - ranks)
     if missing:

@@ -17,10 +17,11 @@ from typing import Any
 from smelt.caller import option
 from smelt.errors import CorruptFile, shortened
 from smelt.formats.pickle_header import StoredTensor
-from smelt.formats.shards.deepspeed_files import DeepSpeedFiles, deepspeed_folder, read_deepspeed, stage_of, table
+from smelt.formats.shards.deepspeed_files import DeepSpeedFiles, read_deepspeed, stage_of, table
 from smelt.formats.shards.folders import with_config
 from smelt.formats.shards.parts import clean_name
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole, flat_piece, whole_piece
+from smelt.formats.shards.recognise import deepspeed_folder
 from smelt.formats.shards.torch_archive import TorchArchive
 from smelt.formats.source import Source, TensorInfo
 

@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.errors import CorruptFile, shortened
-from smelt.files.reading import names_in, read_text
+from smelt.errors import CorruptFile
+from smelt.files.reading import names_in
 from smelt.formats.shards.inert_pickle import Record
+from smelt.formats.shards.recognise import DEEPSPEED_MODEL, DEEPSPEED_OPTIMISER
 from smelt.formats.shards.torch_archive import TorchArchive, read_archive
 
-__all__ = ["DeepSpeedFiles", "deepspeed_folder", "read_deepspeed", "stage_of", "table"]
+__all__ = ["DeepSpeedFiles", "read_deepspeed", "stage_of", "table"]
 
-_MODEL = re.compile(r"^(?:zero_pp_rank_(?P<rank>\d+)_)?mp_rank_(?P<part>\d+)_model_states\.pt$")
-_OPTIMISER = re.compile(r"^(?:bf16_)?zero_pp_rank_(?P<rank>\d+)_mp_rank_(?P<part>\d+)_optim_states\.pt$")
 _ELSEWHERE = re.compile(r"^layer_\d+.*model_states\.pt$|^expert_\d+.*model_states\.pt$")
-_TAG = re.compile(r"^global_step\d+$")
-_LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -47,35 +44,12 @@ class DeepSpeedFiles:
         return table(archive, table(archive, archive.content).get("optimizer_state_dict"))
 
 
-def deepspeed_folder(path: Path) -> Path | None:
-    """The folder with the files: the path itself, or the one that `latest` names, or the only one there is."""
-    if not path.is_dir():
-        return None
-    names = names_in(path)
-    if any(_MODEL.match(name) or _OPTIMISER.match(name) for name in names):
-        return path
-    tags = [name for name in names if _TAG.match(name) and _has_states(path / name)]
-    if _LATEST in names and (tags or (path / "zero_to_fp32.py").is_file()):
-        tag = read_text(path / _LATEST, 1 << 12).strip()
-        if tag not in names or not (path / tag).is_dir():
-            raise CorruptFile(
-                f"{path / _LATEST}: names {shortened(tag)!r}, and there is no such folder; copy it, or write another "
-                f"folder's name into the file ({', '.join(tags) or 'none is there'})"
-            )
-        return path / tag
-    return path / tags[0] if len(tags) == 1 else None
-
-
-def _has_states(folder: Path) -> bool:
-    return folder.is_dir() and any(_MODEL.match(name) or _OPTIMISER.match(name) for name in names_in(folder))
-
-
 def read_deepspeed(folder: Path) -> DeepSpeedFiles:
     """The pickles of all ranks, without their numbers."""
     models: dict[int, tuple[Path, TorchArchive]] = {}
     optimisers: dict[int, tuple[Path, TorchArchive]] = {}
     for name in names_in(folder):
-        for pattern, found in ((_MODEL, models), (_OPTIMISER, optimisers)):
+        for pattern, found in ((DEEPSPEED_MODEL, models), (DEEPSPEED_OPTIMISER, optimisers)):
             if match := pattern.match(name):
                 _check_part(folder, name, match["part"])
                 rank = int(match["rank"] or 0)

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from smelt.files.reading import is_there
+from smelt.formats.shards.recognise import MODEL_FOLDERS
 
-__all__ = ["MODEL_FOLDERS", "said_step", "with_config"]
+__all__ = ["said_step", "with_config"]
 
-MODEL_FOLDERS = ("pytorch_model_fsdp_0", "model", "weights", "sharded")
-"""Folders inside a step's in which frameworks put the model: accelerate, fsdp2's examples, NeMo, torch."""
 _CONFIG = "config.json"
 
 

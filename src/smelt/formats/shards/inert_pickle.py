@@ -45,6 +45,13 @@ class Record:
         """The same for several."""
 
 
+def _tensor_with_state(build: Callable[..., Any], _kind: Any, given: Any, state: Any, *_more: Any) -> Any:
+    made = build(*given)
+    if isinstance(made, Record):  # of a tensor that is put together from others, the state is all there is
+        made.state = state
+    return made
+
+
 class InertReader(TableReader):
     """Reads one pickle. `known` are builders by their full names. Of all others become Records those in `records`, or
     all where that is None.
@@ -67,7 +74,7 @@ class InertReader(TableReader):
             return lambda *_: {}
         full = f"{module}.{name}"
         if full == "torch._tensor._rebuild_from_type_v2":  # a tensor of a class of its own, or with attributes
-            return lambda build, _kind, given, _state: build(*given)
+            return lambda *given: _tensor_with_state(*given)
         if full in self._known:
             build = self._known[full]
             return lambda *given: build(*given)

@@ -18,24 +18,23 @@ from pathlib import Path
 from typing import Literal
 
 from smelt.caller import option
-from smelt.errors import CorruptFile, shortened
-from smelt.files.reading import names_in, read_text
+from smelt.errors import CorruptFile
+from smelt.files.reading import names_in
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
 from smelt.formats.pickle_header import StoredTensor
-from smelt.formats.shards.dcp import dcp_folder, open_dcp
+from smelt.formats.shards.dcp import open_dcp
 from smelt.formats.shards.folders import with_config
 from smelt.formats.shards.joined import JoinedSource
 from smelt.formats.shards.megatron_names import hf_tensors
 from smelt.formats.shards.pieces import Piece, Pieces, ShardedSource, check_whole
+from smelt.formats.shards.recognise import MEGATRON_RANK, dcp_folder, megatron_folder
 from smelt.formats.shards.torch_archive import TorchArchive, read_archive
 from smelt.formats.source import Source, TensorInfo
 
-__all__ = ["megatron_folder", "open_megatron"]
+__all__ = ["open_megatron"]
 
-_RANK = re.compile(r"^mp_rank_(?P<tensor>\d{2})(?:_(?P<stage>\d{3}))?(?P<expert>_\d{3})?$")
 _FILE = "model_optim_rng.pt"
-_LATEST = "latest_checkpointed_iteration.txt"
 _LAYER = re.compile(r"^(decoder\.layers\.)(\d+)(\..+)$")
 _ROWS = re.compile(
     r"(word_embeddings|output_layer|linear_qkv|linear_fc1|linear_q_up_proj|linear_kv_up_proj)\.(weight|bias)$"
@@ -46,28 +45,6 @@ _SAME = re.compile(
     r"position_embeddings\.weight|router\.(weight|expert_bias))$"
 )
 _FC1 = "mlp.linear_fc1."
-
-
-def megatron_folder(path: Path) -> Path | None:
-    """The folder of one iteration at a path: itself, or the one that the run's note names."""
-    if not path.is_dir():
-        return None
-    if _is_iteration(path):
-        return path
-    if (path / _LATEST).is_file():
-        said = read_text(path / _LATEST, 1 << 10).strip()
-        name = f"iter_{int(said):07d}" if said.isdecimal() and len(said) < 12 else said
-        if name in names_in(path) and (path / name).is_dir() and _is_iteration(path / name):
-            return path / name
-        raise CorruptFile(
-            f"{path / _LATEST}: names {shortened(said)!r}, and no such iteration is there; name an iteration's folder"
-        )
-    return None
-
-
-def _is_iteration(folder: Path) -> bool:
-    names = names_in(folder)
-    return ("common.pt" in names and dcp_folder(folder) is not None) or any(map(_RANK.match, names))
 
 
 def open_megatron(path: Path, part: str | None = None, *, allow_pickle: bool = False) -> Source:
@@ -88,7 +65,7 @@ class _Legacy:
         self._path, self._folder = path, folder
         self._ranks: dict[tuple[int, int], Path] = {}
         for name in names_in(folder):
-            if match := _RANK.match(name):
+            if match := MEGATRON_RANK.match(name):
                 if match["expert"]:
                     raise CorruptFile(
                         f"{folder}: its experts lie on several ranks ({name}), which is read only from torch_dist "

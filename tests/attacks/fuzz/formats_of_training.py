@@ -165,6 +165,26 @@ def _wrong_megatron(place: Path, merged: State) -> str | None:
     return None
 
 
+def _make_ranks(place: Path) -> None:
+    import torch.distributed as dist
+    from torch.distributed.tensor import DTensor, Shard, init_device_mesh
+
+    write_model(place / "plain", STATE)
+    (place / "run").mkdir()
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        parts = {name: DTensor.from_local(tensor, mesh, [Shard(0)]) for name, tensor in STATE.items()}
+        torch.save(parts, place / "run" / "model_world_size_1_rank_0.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+def _wrong_ranks(place: Path, merged: State) -> str | None:
+    """Of a damaged file nobody but torch with a process group knows the numbers; the shapes are known."""
+    return None if {name: one.shape for name, one in merged.items()} == _SHAPES else "the merge has other shapes"
+
+
 def _make_state(place: Path) -> None:
     write_model(place / "plain", STATE)
     ema = {name: tensor + 1 for name, tensor in STATE.items()}
@@ -204,5 +224,6 @@ FORMATS = [
         _merge("run"),
         _wrong_megatron,
     ),
+    Format("fsdp_ranks", _make_ranks, {"run/model_world_size_1_rank_0.pt": torch_file}, _merge("run"), _wrong_ranks),
     Format("training_state", _make_state, {"last.pt": torch_file}, _merge("last.pt#ema"), _wrong_state),
 ]

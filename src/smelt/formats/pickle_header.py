@@ -116,7 +116,7 @@ class TableReader(pickle.Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch._utils" and name in _BUILDERS:
-            build: Callable[..., Any] = _BUILDERS[name]
+            build = _BUILDERS[name]
             # One of this reader's own: a pickle may set attributes of whatever it is given, also of a function.
             return lambda *given: build(*given)
         if module in ("torch", "torch.storage") and name in _STORAGES:
@@ -156,7 +156,7 @@ def _sizes(shape: Iterable[Any]) -> tuple[int, ...]:
     return sizes
 
 
-_BUILDERS = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "_rebuild_tensor": _tensor,
     "_rebuild_tensor_v2": _tensor,
     "_rebuild_tensor_v3": _tensor_of_type,

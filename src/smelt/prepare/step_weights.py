@@ -1,14 +1,15 @@
-"""What the checkpoints of a training run weigh in their average, from a word and how many they are; the latest is last.
+"""What the checkpoints of a training run weigh in their average, from a word and how many they are.
 
-uniform        all the same
-linear         1, 2, 3, ...
-exponential    a step weighs `decay` times the next one (`ema` is the same)
-wsm-...        the average does what a decay of the learning rate would have done (Tian et al. 2025,
-arXiv:2507.17634): with n steps, the updates between step i - 1 and step i are scaled by
-D(i / n), so that step i weighs D(i / n) - D((i + 1) / n), and D(1) = 0
-wsm-linear     D(x) = 1 - x, which makes them uniform
-wsm-cosine     D(x) = (1 + cos(pi x)) / 2
-wsm-1-sqrt     D(x) = 1 - sqrt(x)
+    uniform        all the same
+    linear         1, 2, 3, ...
+    exponential    a step weighs `decay` times the next one (`ema` is the same)
+    wsm-linear     D(x) = 1 - x, which makes them uniform
+    wsm-cosine     D(x) = (1 + cos(pi x)) / 2
+    wsm-1-sqrt     D(x) = 1 - sqrt(x)
+
+By the last three the average does what a decay D of the learning rate would have done (Tian et al. 2025,
+arXiv:2507.17634): with n steps, the updates between step i - 1 and step i are scaled by D(i / n), so that step i weighs
+D(i / n) - D((i + 1) / n), and D(1) = 0. The latest step is the last.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_timm_s_averaged_weights_are_chosen_by_name(tmp_path: Path) -> None:
     source = open_path(file, allow_pickle=True)
     assert values(source) == {"w": 0.0}
     assert any("averaged weights too (#ema)" in note for note in source.notes)
-    assert any("1 entries of the optimiser" in note for note in source.notes)
+    assert any("1 entry of the optimiser" in note for note in source.notes)
     merged = smelt.merge({"a": str(file), "b": f"{file}#ema"}, allow_pickle=True)
     assert merged["w"].tolist() == [3.5, 3.5, 3.5]
     facts = smelt.inspect(f"{file}#ema")

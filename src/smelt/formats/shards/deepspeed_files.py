@@ -1,9 +1,11 @@
 """The files of a DeepSpeed checkpoint: which there are, and what those of every rank say.
 
-global_step500/mp_rank_00_model_states.pt                  the module, shapes of what the optimiser holds (ZeRO-1, 2)
-global_step500/zero_pp_rank_N_mp_rank_00_model_states.pt   the same for every rank (ZeRO-3)
-global_step500/zero_pp_rank_N_mp_rank_00_optim_states.pt   rank N's part of the float32 weights, and more
-latest                                                     names the folder
+    global_step500/mp_rank_00_model_states.pt                  the module, and the shapes of parameters (ZeRO-1, 2)
+    global_step500/zero_pp_rank_N_mp_rank_00_model_states.pt   the same for every rank (ZeRO-3)
+    global_step500/zero_pp_rank_N_mp_rank_00_optim_states.pt   rank N's part of the float32 weights, and more
+    latest                                                     names the folder
+
+In: the folder. Out: the content of every file without its numbers; files of several saves are told apart.
 """
 
 from __future__ import annotations

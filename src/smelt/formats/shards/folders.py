@@ -1,9 +1,11 @@
 """Where in the folder of a training step its shards lie, and the model's config beside them.
 
-RUN/config.json                                    a run's own, where its checkpoints have none
-RUN/checkpoint-500/config.json                     the step's
-RUN/checkpoint-500/pytorch_model_fsdp_0/           torch's distributed checkpoint, as accelerate writes it
-RUN/checkpoint-500/latest                          names the folder of DeepSpeed's files
+    RUN/config.json                                a run's own, where its checkpoints have none
+    RUN/checkpoint-500/config.json                 the step's
+    RUN/checkpoint-500/pytorch_model_fsdp_0/       torch's distributed checkpoint, as accelerate writes it
+    RUN/checkpoint-500/latest                      names the folder of DeepSpeed's files
+
+In: the folder of the shards. Out: the folder around it that has a config, and the step that its name tells.
 """
 
 from __future__ import annotations

@@ -68,7 +68,11 @@ class StateParts:
 
     def _left(self) -> str:
         counts = (("of the optimiser", self.optimiser), ("of the training state", self.others))
-        return ", ".join(f"{len(names):,} entries {what}" for what, names in counts if names)
+        return ", ".join(f"{len(names):,} {_entries(names)} {what}" for what, names in counts if names)
+
+
+def _entries(names: Sequence[str]) -> str:
+    return "entry" if len(names) == 1 else "entries"
 
 
 def split_state(paths: Mapping[str, Sequence[str]], no_tensors: Mapping[str, Sequence[str]]) -> StateParts:

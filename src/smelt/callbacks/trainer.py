@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from transformers import TrainerCallback
 
 from smelt.callbacks.running_average import AverageKind, RunningAverage
 from smelt.callbacks.write import check_free
@@ -18,7 +17,16 @@ __all__ = ["MergeCheckpointsCallback", "RunningAverageCallback"]
 _STATE = "running_average"
 
 
-class RunningAverageCallback(TrainerCallback):
+class _Callback:
+    """What a Trainer asks of a callback, without transformers: events that are of no interest do nothing."""
+
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        if not event.startswith("on_"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {event!r}")
+        return lambda *_args, **_words: None
+
+
+class RunningAverageCallback(_Callback):
     """Keep a running average of the model that a Trainer trains.
 
     `kind`, `decay`, `warm_up`, `since`, `every`, `device` and `folder` are those of RunningAverage; steps are the
@@ -119,7 +127,7 @@ class RunningAverageCallback(TrainerCallback):
         return self.average
 
 
-class MergeCheckpointsCallback(TrainerCallback):
+class MergeCheckpointsCallback(_Callback):
     """Merge the last checkpoints when training ends.
 
     `last` says how many. `method` is any method of recipes; `average` takes `weights` and `decay` as `smelt.average`

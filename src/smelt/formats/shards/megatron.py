@@ -69,7 +69,7 @@ class _Legacy:
                 if match["expert"]:
                     raise CorruptFile(
                         f"{folder}: its experts lie on several ranks ({name}), which is read only from torch_dist "
-                        "checkpoints; convert it with Megatron's --ckpt-convert-format torch_dist"
+                        "checkpoints; save it as torch_dist by Megatron"
                     )
                 self._ranks[int(match["stage"] or 0), int(match["tensor"])] = folder / name / _FILE
         self._tensor = 1 + max(tensor for _, tensor in self._ranks)
@@ -164,8 +164,8 @@ class _Legacy:
         how = _how(name) if len(found) > 1 else "same"
         if how is None:
             raise CorruptFile(
-                f"{self._folder}: how {name!r} is split over tensor-parallel ranks is not known; convert it with "
-                "Megatron's --ckpt-convert-format torch_dist"
+                f"{self._folder}: how {name!r} is split over tensor-parallel ranks is not known; save it as "
+                "torch_dist by Megatron"
             )
         pieces = self._blocks(name, how, found, ranks[0][2])
         axis = 1 if how == "columns" else 0

@@ -112,7 +112,12 @@ def api_pages() -> dict[str, ApiPage]:
         "tools": ("Tools", "What is here: models, methods, caches; and whether files are what they say."),
     }
     made = {name: ApiPage(*words[name], tuple(sorted(found[name], key=_is_class))) for name in words}
-    for name, title in (("analyse", "Analyses"), ("select", "Choosing models"), ("hub", "A hub of models")):
+    for name, title in (
+        ("analyse", "Analyses"),
+        ("callbacks", "Averaging while training"),
+        ("select", "Choosing models"),
+        ("hub", "A hub of models"),
+    ):
         module = importlib.import_module(f"smelt.{name}")
         made[name] = ApiPage(
             title, _lead(module), tuple(f"smelt.{name}.{one}" for one in sorted(module.__all__, key=_is_class))

@@ -1,7 +1,7 @@
 """Smelt: many fine-tuned models in, one good predictor out, with proof.
 
 Functions are verbs (`smelt.merge`, `smelt.evaluate`), each an ordinary function of the room that does the work.
-`select`, `analyse`, `hub`, `methods` and `testing` are modules. All load when they are first used.
+`select`, `analyse`, `callbacks`, `hub`, `methods` and `testing` are modules. All load when they are first used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from smelt.public_names import dir_of
 from smelt.version import __version__
 
 if TYPE_CHECKING:
-    from smelt import analyse, hub, methods, select, testing
+    from smelt import analyse, callbacks, hub, methods, select, testing
     from smelt.advice.advise import advise
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.convert import convert
@@ -68,6 +68,7 @@ __all__ = [
     "average",
     "bench",
     "bench_needs",
+    "callbacks",
     "check_models",
     "clean_cache",
     "convert",
@@ -100,7 +101,7 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("analyse", "hub", "methods", "select", "testing")
+_MODULES = ("analyse", "callbacks", "hub", "methods", "select", "testing")
 _HOME = {
     **dict.fromkeys(("check_models", "verify"), "smelt.inspection.checks"),
     **dict.fromkeys(("list_methods", "list_models"), "smelt.inspection.lists"),

@@ -23,7 +23,7 @@ from smelt.recipe.schema import Recipe
 from smelt.recipe.words import MergeWords, RecipeWords, RunWords
 from smelt.suites.plan import BenchOptions, BenchWords
 
-MODULES = ("analyse", "hub", "methods", "select", "testing")
+MODULES = ("analyse", "callbacks", "hub", "methods", "select", "testing")
 FUNCTIONS = tuple(name for name in smelt.__all__ if name[0].islower() and name[0] != "_" and name not in MODULES)
 FOLLOWED = (
     *(

@@ -404,3 +404,13 @@ def test_a_question_about_a_picture_of_a_name_too_long_is_refused(tmp_path):
 
     record = {"picture": "x" * 300, "question": "What?", "options": ["a", "b"], "answer": 0}
     assert any("is not there" in one for one in _faults(record, (), tmp_path))
+
+
+@pytest.mark.parametrize("note", ["x" * 900, "a\0b", "..", "/", ""])
+def test_a_run_whose_note_names_no_step_is_refused(tmp_path, note):
+    """The name was joined to the folder's and asked for."""
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text(note)
+    assert "no such iteration is there" in fault(smelt.inspect, tmp_path)
+    (tmp_path / "latest_checkpointed_iteration.txt").rename(tmp_path / "latest")
+    (tmp_path / "zero_to_fp32.py").write_text("")
+    assert "there is no such folder" in fault(smelt.inspect, tmp_path)

@@ -15,7 +15,7 @@ import smelt
 
 DOCS = Path(__file__).parents[2] / "docs"
 MADE: dict[str, Any] = runpy.run_path(str(DOCS / "generators" / "api.py"))
-MODULES = ("smelt", "smelt.analyse", "smelt.methods", "smelt.select", "smelt.testing")
+MODULES = ("smelt", "smelt.analyse", "smelt.callbacks", "smelt.methods", "smelt.select", "smelt.testing")
 FUNCTIONS = [
     pytest.param(function, id=f"{module}.{name}")
     for module in MODULES

@@ -30,6 +30,7 @@ from smelt.prepare.prepare import stages_with_data
 from smelt.testing import pico, save
 from smelt.testing.pico_llava import llava_config, llava_tokenizer, save_llava
 from tiny_experts import made, saved
+from training_shards import write_zero
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -76,6 +77,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_single_file(room / f"{name}.safetensors", seed)
     write_models_of_texts(room)
     write_adapted_models(room)
+    write_training_runs(room)
     return room
 
 
@@ -132,6 +134,20 @@ def write_language_models(room: Path) -> None:
     for step in (100, 200, 300):
         write_llama(room / "run" / f"checkpoint-{step}", change=step / 1000)
     write_byte_level(room / "talk")
+
+
+def write_training_runs(room: Path) -> None:
+    """What docs/how-to/merge-in-training.md names: a run of FSDP, one of DeepSpeed, and a state with an average."""
+    import torch.distributed.checkpoint as dcp
+
+    for step in (100, 200, 300):
+        state = pico(1, seed=step).base
+        saved = {"model": state, "optimizer": {"state": {"norm": torch.zeros(3)}}}
+        place = room / "fsdp-run" / f"checkpoint-{step}" / "pytorch_model_fsdp_0"
+        dcp.save(saved, checkpoint_id=str(place), no_dist=True)
+        write_zero(room / "zero-run" / f"checkpoint-{step}", [state], stage=3, ranks=2, step=step)
+    shutil.copy(room / "base" / "config.json", room / "fsdp-run")
+    torch.save({"state_dict": pico(1).base, "state_dict_ema": pico(1, seed=1).base, "epoch": 3}, room / "state.pt")
 
 
 def write_seeing_models(room: Path) -> None:

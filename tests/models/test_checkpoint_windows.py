@@ -81,3 +81,17 @@ def test_one_step_under_two_names_is_refused(tmp_path: Path) -> None:
     run_of(tmp_path, "step-1", "step_01")
     with pytest.raises(RecipeError, match="are the same step"):
         find_checkpoints(tmp_path)
+
+
+def test_a_distributed_checkpoint_counts_once_its_table_is_written(tmp_path: Path) -> None:
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    for number in (1, 2, 3):
+        place = tmp_path / f"checkpoint-{number}" / "pytorch_model_fsdp_0"
+        dcp.save({"model": {"w": torch.ones(2)}}, checkpoint_id=str(place), no_dist=True)
+    assert numbers(tmp_path) == [1, 2, 3]
+    (tmp_path / "checkpoint-3" / "pytorch_model_fsdp_0" / ".metadata").unlink()
+    with pytest.raises(CorruptFile, match=r"checkpoint-3: holds no weights.*not finished.*until=2"):
+        choose_checkpoints(tmp_path)
+    assert numbers(tmp_path, until=2) == [1, 2]

@@ -104,3 +104,15 @@ def test_adapters_are_averaged_as_changes_of_their_base(tmp_path: Path) -> None:
     tokens = torch.arange(10)[None]
     torch.testing.assert_close(loaded(tokens).logits, whole(tokens).logits, rtol=1e-4, atol=1e-5)
     assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["task_type"] == "CAUSAL_LM"
+
+
+def test_weights_of_a_decay_are_printed_before_anything_is_merged(run: Path, tmp_path: Path, cli: Any) -> None:
+    ran = cli("average", run, "--last", 4, "--weights", "wsm-1-sqrt", "--plan")
+    assert (ran.code, "steps 200 (0.500), 300 (0.207), 400 (0.159), 500 (0.134)" in ran.out) == (0, True)
+    smelt.average(run, out=tmp_path / "out", last=4, weights="wsm-1-sqrt")
+    expected = 0.5 * 2 + (2**0.5 - 1) / 2 * 3 + (3**0.5 - 2**0.5) / 2 * 4 + (2 - 3**0.5) / 2 * 5
+    assert found(tmp_path / "out") == pytest.approx(expected, rel=1e-6)
+    (planned,) = smelt.average(run, plan=True, weights="exponential", decay=0.5)
+    assert (planned.summary, planned.weights[-1]) == (None, pytest.approx(16 / 31))
+    with pytest.raises(smelt.RecipeError, match="where is the average written to"):
+        smelt.average(run)

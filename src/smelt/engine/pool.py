@@ -227,14 +227,15 @@ def _graft(pool: Pool, sources: dict[str, Source]) -> str:
 
 
 def _repeated(sources: Mapping[str, Source]) -> Iterator[str]:
-    seen: dict[tuple[Path, ...], str] = {}
+    seen: dict[tuple[str | Path, ...], str] = {}
     for name, source in sources.items():
         files = tuple(Path(file).resolve() for file in source.files)
-        if files and files in seen:
-            first = seen[files]
+        part = source.label.partition("#")[2]  # a training checkpoint may hold several models (`checkpoint#ema`)
+        if files and (part, *files) in seen:
+            first = seen[part, *files]
             yield (
                 f"{name!r} is the same model as the base; leave it out of the models"
                 if first == BASE
                 else f"{name!r} and {first!r} are the same model ({source.label}); list it once, weighted more"
             )
-        seen.setdefault(files, name)
+        seen.setdefault((part, *files), name)

@@ -32,6 +32,7 @@ __all__ = [
     "format_of",
     "formats",
     "gguf_models",
+    "has_states",
     "is_adapter",
     "is_delta",
     "is_pickle",
@@ -55,6 +56,8 @@ class OpenOptions:
     open_base: OpenBase
     """For a format that stores a change of another model."""
     allow_pickle: bool = False
+    part: str | None = None
+    """For a format that holds several models: which one (`ema` of a training state)."""
 
 
 class Format(Protocol):
@@ -67,13 +70,22 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
-_OWN = ("mixture", "delta_pack", "diffusers", "sentence_transformers", "llava", "safetensors", "gguf", "pickle")
+_SHARDS = "smelt.formats.shards.formats"
+_OWN = {
+    **dict.fromkeys(("mixture", "delta_pack", "diffusers", "sentence_transformers", "llava"), __name__),
+    "dcp_safetensors": _SHARDS,
+    **dict.fromkeys(("safetensors", "gguf"), __name__),
+    **dict.fromkeys(("megatron", "dcp", "deepspeed", "fsdp_ranks"), _SHARDS),
+    "pickle": __name__,
+}
 formats: Registry[Format] = Registry(
     "smelt.formats",
-    own=lambda: dict.fromkeys(_OWN, __name__),
+    own=lambda: _OWN,
     home=lambda found: type(found).__module__,
 )
 """Every registered format by name."""
+_WITH_STATES = ("dcp", "megatron", "pickle")
+"""Formats that can hold several models: OpenOptions.part is one's name."""
 
 
 def is_adapter(path: Path) -> bool:
@@ -208,7 +220,7 @@ class _Pickle:
     def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.pickles import open_pickles
 
-        return open_pickles(path, pickle_files(path), allow=options.allow_pickle)
+        return open_pickles(path, pickle_files(path), allow=options.allow_pickle, part=options.part)
 
 
 def format_of(path: Path) -> str:
@@ -223,19 +235,30 @@ def format_of(path: Path) -> str:
     raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
 
 
-def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
+def open_path(
+    path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None, part: str | None = None
+) -> Source:
     """The model at a path: a Hugging Face folder, a pack, a weights file, or what a plug-in's format knows.
 
-    `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack.
+    `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack. `part`
+    is which of several models in a training checkpoint is meant.
     """
-    return with_common_names(dequantised(open_stored(path, allow_pickle=allow_pickle, open_base=open_base)))
+    return with_common_names(dequantised(open_stored(path, allow_pickle=allow_pickle, open_base=open_base, part=part)))
 
 
-def open_stored(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
+def open_stored(
+    path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None, part: str | None = None
+) -> Source:
     """The same as it is stored: under the names of its files, and codes as codes."""
-    source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
+    source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle, part))
+    source.label += f"#{part}" if part is not None else ""
     source.beside = source.beside or identities_beside(source.folder, source.files)
     return source
+
+
+def has_states(path: Path) -> bool:
+    """Whether a file or folder may hold several models: the states of a training."""
+    return format_of(path) in _WITH_STATES
 
 
 def _base_at_path(ref: str, folder: Path) -> Source:

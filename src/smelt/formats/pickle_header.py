@@ -11,7 +11,7 @@ import math
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,9 +20,9 @@ from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import open_plain
 from smelt.formats.source import TensorInfo
 
-__all__ = ["PickleHeader", "read_pickle_header"]
+__all__ = ["LONGEST_PROGRAM", "PickleHeader", "StoredTensor", "TableReader", "read_pickle_header"]
 
-_MOST = 64 << 20
+LONGEST_PROGRAM = 64 << 20
 """Bytes of the program; that of a model with 100,000 tensors has 20 MB."""
 _STORAGES = {
     "DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
@@ -62,7 +62,9 @@ class _Storage:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class StoredTensor:
+    """A tensor: where in which storage its numbers are."""
+
     storage: _Storage
     offset: int
     shape: tuple[int, ...]
@@ -77,10 +79,10 @@ def read_pickle_header(path: Path) -> PickleHeader:
     if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
         content = content["state_dict"]
     if not isinstance(content, Mapping) or not all(
-        isinstance(name, str) and isinstance(tensor, _Tensor) for name, tensor in content.items()
+        isinstance(name, str) and isinstance(tensor, StoredTensor) for name, tensor in content.items()
     ):
         raise CorruptFile(f"{path}: does not hold a plain table of tensors")
-    first: dict[_Tensor, str] = {}
+    first: dict[StoredTensor, str] = {}
     tied = {name: first[one] for name, one in content.items() if first.setdefault(one, name) != name}
     kept = {name: TensorInfo(one.code, one.shape) for name, one in content.items() if name not in tied}
     return PickleHeader(kept, tied)
@@ -91,14 +93,14 @@ def _content(path: Path, file: BinaryIO) -> Any:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 program = next((one for one in archive.infolist() if one.filename.endswith("data.pkl")), None)
-                if program is None or program.file_size > _MOST:
+                if program is None or program.file_size > LONGEST_PROGRAM:
                     raise CorruptFile(f"{path}: a zip without a data.pkl, or with one that is too long")
-                return _Reader(io.BytesIO(archive.read(program))).load()
+                return TableReader(io.BytesIO(archive.read(program))).load()
         file.seek(0)
-        if (_Reader(file).load(), _Reader(file).load()) != _OLD:
+        if (TableReader(file).load(), TableReader(file).load()) != _OLD:
             raise CorruptFile(f"{path}: is not a file that torch.save wrote")
-        _Reader(file).load()  # about the machine that wrote it
-        return _Reader(file).load()
+        TableReader(file).load()  # about the machine that wrote it
+        return TableReader(file).load()
     except CorruptFile:
         raise
     except Exception as error:  # a damaged pickle is a damaged program: it stumbles over anything
@@ -107,14 +109,16 @@ def _content(path: Path, file: BinaryIO) -> Any:
         ) from None
 
 
-class _Reader(pickle.Unpickler):
+class TableReader(pickle.Unpickler):
     """Knows the names that a table of tensors needs, and no other."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch._utils" and name in _BUILDERS:
-            return _BUILDERS[name]
+            build = _BUILDERS[name]
+            # One of this reader's own: a pickle may set attributes of whatever it is given, also of a function.
+            return lambda *given: build(*given)
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return _Code(_STORAGES[name])
         if module == "torch.storage" and name == "UntypedStorage":
@@ -130,13 +134,15 @@ class _Reader(pickle.Unpickler):
         return _Storage(code, str(key))
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, stride: Any, *_more: Any) -> _Tensor:
+def _tensor(storage: Any, offset: Any, shape: Any, stride: Any, *_more: Any) -> StoredTensor:
     sizes = _sizes(shape)
-    return _Tensor(storage, int(offset), sizes, _sizes(stride), storage.code.name)
+    return StoredTensor(storage, int(offset), sizes, _sizes(stride), storage.code.name)
 
 
-def _tensor_of_type(storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, code: Any) -> _Tensor:
-    return _Tensor(storage, int(offset), _sizes(shape), _sizes(stride), code.name)
+def _tensor_of_type(
+    storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, code: Any
+) -> StoredTensor:
+    return StoredTensor(storage, int(offset), _sizes(shape), _sizes(stride), code.name)
 
 
 def _parameter(tensor: Any, *_more: Any) -> Any:
@@ -150,7 +156,7 @@ def _sizes(shape: Iterable[Any]) -> tuple[int, ...]:
     return sizes
 
 
-_BUILDERS = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "_rebuild_tensor": _tensor,
     "_rebuild_tensor_v2": _tensor,
     "_rebuild_tensor_v3": _tensor_of_type,

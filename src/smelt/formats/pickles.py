@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import option
-from smelt.errors import CorruptFile, shortened
+from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.identity import identities
 from smelt.files.reading import open_plain
+from smelt.formats.shards.state_file import read_state_file
 from smelt.formats.source import MemorySource, Source
 
 if TYPE_CHECKING:
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["check_records", "open_pickles", "read_pickle"]
 
 
-def open_pickles(path: Path, files: list[Path], *, allow: bool) -> Source:
-    """The tables of tensors in one file, or in those of a folder: a state dict, or one under `state_dict`."""
+def open_pickles(path: Path, files: list[Path], *, allow: bool, part: str | None = None) -> Source:
+    """The tables of tensors in one file, or in those of a folder: a state dict, or one under `state_dict`; or `part` of
+    a training state in one file.
+    """
     if not allow:
         raise CorruptFile(
             f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
             f"safetensors, or write {option('allow_pickle')} to read them with weights_only"
         )
+    found = read_state_file(files[0]) if len(files) == 1 else None
+    if found is not None:
+        source = found.source(part)
+        source.folder = path if path.is_dir() else None
+        return source
+    if part is not None:
+        raise RecipeError(f"{path}#{part}: holds a plain table of tensors and no parts; leave out #{part}")
     import torch
 
     seen = identities(files)
@@ -44,9 +54,9 @@ def open_pickles(path: Path, files: list[Path], *, allow: bool) -> Source:
         if twice:
             raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")
         state.update(content)
-    source = MemorySource(str(path), state)
-    source.files, source.folder = seen, path if path.is_dir() else None
-    return source
+    plain = MemorySource(str(path), state)
+    plain.files, plain.folder = seen, path if path.is_dir() else None
+    return plain
 
 
 def read_pickle(path: Path, *, mapped: bool = False) -> Any:

@@ -26,7 +26,7 @@ from smelt.inspection.diffusion_parts import file_layout, file_parts, folder_par
 from smelt.inspection.model_facts import PackFacts, QuantisedFacts, TensorFacts
 from smelt.inspection.stored_model import StoredModel
 from smelt.models.parts import split_part
-from smelt.models.references import find_ref, local_path, open_ref, split_adapter
+from smelt.models.references import find_ref, local_path, open_ref, split_adapter, state_in_checkpoint
 
 __all__ = ["read_model", "read_source"]
 
@@ -46,6 +46,8 @@ _GGUF_TOKENIZERS = {"gpt2": "BPE", "llama": "SentencePiece", "bert": "WordPiece"
 def read_model(ref: str, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
     """The model that a reference means. `over` are the packs and adapters whose base it is."""
     if local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
+        if (state := state_in_checkpoint(ref, relative_to, allow_pickle=True)) is not None:
+            return _at(state[0], relative_to, over, state[1])
         with closing(open_ref(ref, relative_to=relative_to)) as part:
             return read_source(part, f"a part ({cut[1]}) of a model")
     if local_path(ref, relative_to) is None and "+" in ref:
@@ -86,7 +88,9 @@ def _facts(source: Source, key: str, info: TensorInfo) -> TensorFacts:
     return TensorFacts(key, codes.how if codes else info.dtype, info.shape, codes.nbytes if codes else info.nbytes)
 
 
-def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()) -> StoredModel:
+def _at(
+    path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = (), part: str | None = None
+) -> StoredModel:
     if path in over:
         raise CorruptFile(f"{path}: a change of a model whose base leads back to itself")
     if (path.is_dir() and is_adapter(path)) or is_adapter_file(path):
@@ -95,16 +99,19 @@ def _at(path: Path, relative_to: Path | None = None, over: tuple[Path, ...] = ()
     if name == "delta_pack":
         return replace(_pack(path, over), path=path)
     reader = _READERS.get(name)
+    if name == "pickle" and (found := _training_state(path, part)) is not None:
+        return found
     if reader is not None:
         return replace(reader(path), path=path)
     notes: tuple[str, ...] = ()
+    shards = name in _SHARDS  # they are described without being run, so they need no permission
     try:
-        source = open_path(path, allow_pickle=False)
+        source = open_path(path, allow_pickle=shards, part=part)
     except SmeltError as error:
-        source = open_stored(path, allow_pickle=False)  # codes that are not read are told as they are
+        source = open_stored(path, allow_pickle=shards, part=part)  # codes that are not read are told as they are
         notes = (str(error),)
     with closing(source):
-        found = read_source(source, name)
+        found = read_source(source, _SHARDS.get(name, name))
         found = replace(found, path=path, notes=(*found.notes, *notes))
         if name == "sentence_transformers":
             found = replace(found, format=f"sentence-transformers: {module_words(path)}", config=main_config(source))
@@ -153,6 +160,19 @@ def _gguf_tokenizer(fields: Mapping[str, Any]) -> str | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _training_state(path: Path, part: str | None) -> StoredModel | None:
+    """A file with more than a table of tensors; None for any other."""
+    from smelt.formats.shards.state_file import read_state_file
+
+    files = pickle_files(path)
+    state = read_state_file(files[0]) if len(files) == 1 else None
+    if state is None:
+        return None
+    with closing(state.source(part)) as source:
+        source.folder = path if path.is_dir() else None
+        return replace(read_source(source, "training state (pickle)"), path=path)
 
 
 def _pickle(path: Path) -> StoredModel:
@@ -268,6 +288,14 @@ def _zoo(name: str, over: tuple[Path, ...] = ()) -> StoredModel:
     )
 
 
+_SHARDS = {
+    "dcp": "distributed checkpoint (torch)",
+    "dcp_safetensors": "distributed checkpoint (torch, safetensors)",
+    "deepspeed": "DeepSpeed checkpoint",
+    "fsdp_ranks": "FSDP checkpoint, a file for each rank",
+    "megatron": "Megatron-core checkpoint",
+}
+"""Checkpoints of training, by the names of their formats."""
 _READERS: Mapping[str, Callable[[Path], StoredModel]] = {
     "mixture": _mixture,
     "gguf": _gguf,

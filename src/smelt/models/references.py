@@ -9,6 +9,7 @@ shape:name                                   the shapes of a public model, witho
 REF+REF                                      the second, an adapter (a folder or a file), over the first; or the
                                              projector of LLaVA's first stage of training, over its language model
 REF#PART                                     one part of a model as a model: VLM#language (parts.py)
+path/to/checkpoint#ema                       one of several models in a training checkpoint: its averaged weights
 
 The word before a colon is a scheme: a function from the rest to a path or a Source, registered by `reference_scheme`.
 A plug-in adds one by an entry point of the group `smelt.references` that names its module; `hub:` comes that way.
@@ -24,9 +25,9 @@ from typing import Protocol, TypeVar
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
 from smelt.formats.lora.adapter_file import is_adapter_file
-from smelt.formats.open import OpenBase, OpenOptions, is_adapter, open_path
+from smelt.formats.open import OpenBase, OpenOptions, has_states, is_adapter, open_path
 from smelt.formats.source import Source
-from smelt.models.parts import open_part, split_part
+from smelt.models.parts import open_part, parts, split_part
 from smelt.registry import Registry
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "reference_scheme",
     "schemes",
     "split_adapter",
+    "state_in_checkpoint",
 ]
 
 
@@ -101,6 +103,8 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
     """`over` are the adapters whose base this is."""
     found: Path | Source | None = local_path(ref, relative_to)
     if found is None and (cut := split_part(ref)) is not None:
+        if (state := state_in_checkpoint(ref, relative_to, allow_pickle)) is not None:
+            return open_path(state[0], allow_pickle=allow_pickle, part=state[1])
         return open_part(_open(cut[0], relative_to, allow_pickle, over), cut[1])
     if found is None and "+" in ref:
         base, adapter = split_adapter(ref, relative_to)
@@ -130,6 +134,20 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
                 f"say where it lies: BASE+{ref}"
             ) from None
     return open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle))
+
+
+def state_in_checkpoint(
+    ref: str, relative_to: Path | None = None, allow_pickle: bool = False
+) -> tuple[Path, str] | None:
+    """`RUN/checkpoint#ema`: a training checkpoint, and which of the models in it; None for any other REF#PART."""
+    cut = split_part(ref)
+    if cut is None or cut[1] in parts:
+        return None
+    whole, word = cut
+    if local_path(whole, relative_to) is None and "+" in whole:
+        return None
+    found = find_ref(whole, relative_to, allow_pickle)
+    return (found, word) if isinstance(found, Path) and has_states(found) else None
 
 
 def adapter_base(folder: Path, relative_to: Path | None = None) -> str:

@@ -1,7 +1,8 @@
 """The checkpoints that a training run left behind: found in its folder, in order, chosen by a window.
 
 In: a folder with checkpoint-500, checkpoint-1000, ... as transformers' Trainer leaves them (step-*, epoch_*, plain
-numbers and step-*.safetensors are read too). Out: the chosen ones with their step numbers, each of them finished.
+numbers, global_step* of DeepSpeed, iter_* of Megatron and step-*.safetensors are read too). Out: the chosen ones with
+their step numbers, each of them finished.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from smelt.caller import option
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.open import is_adapter, is_pickle
+from smelt.formats.shards.recognise import has_whole_shards
 
 __all__ = ["Checkpoint", "choose_checkpoints", "find_checkpoints"]
 
@@ -96,15 +98,23 @@ def _listed(steps: Sequence[Checkpoint]) -> str:
 
 def _check_finished(steps: Sequence[Checkpoint]) -> None:
     for number, step in enumerate(steps):
-        names = [path.name for path in step.path.iterdir()] if step.path.is_dir() else [step.path.name]
-        if not any(name.endswith((".safetensors", ".gguf")) or is_pickle(name) for name in names) and not (
-            step.is_adapter and "adapter_model.bin" in names
-        ):
+        if not _has_weights(step):
             window = option("until", steps[number - 1].number)
             if number == 0:
                 window = option("since", steps[1].number) if steps[1:] else ""
             out = f"leave it out ({window}) or remove it" if window else "choose another, or train it to its end"
             raise CorruptFile(f"{step.path}: holds no weights, so this checkpoint is not finished; {out}")
+    _check_one_kind(steps)
+
+
+def _has_weights(step: Checkpoint) -> bool:
+    names = [path.name for path in step.path.iterdir()] if step.path.is_dir() else [step.path.name]
+    if any(name.endswith((".safetensors", ".gguf")) or is_pickle(name) for name in names):
+        return True
+    return (step.is_adapter and "adapter_model.bin" in names) or has_whole_shards(step.path)
+
+
+def _check_one_kind(steps: Sequence[Checkpoint]) -> None:
     adapters = [step for step in steps if step.is_adapter]
     if adapters and len(adapters) < len(steps):
         whole = next(step for step in steps if not step.is_adapter)

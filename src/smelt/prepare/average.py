@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, Unpack
 
 from smelt.caller import Blank, option
-from smelt.display.blocks import Lines
+from smelt.display.blocks import Block, Lines
 from smelt.display.shown import Shown, ShownList
 from smelt.engine.merge import Summary
-from smelt.errors import RecipeError, unknown
+from smelt.engine.plan.describe import PlanReport
+from smelt.errors import RecipeError
 from smelt.models.training_checkpoints import Checkpoint, choose_checkpoints
+from smelt.prepare.step_weights import Weighting, step_weights
 from smelt.recipe.words import RecipeWords, RunWords
 
 __all__ = ["Averaged", "Averages", "Weighting", "average"]
-
-Weighting = Literal["uniform", "linear", "ema"]
-_WEIGHTINGS = ("uniform", "linear", "ema")
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,14 @@ class Averaged(Shown):
     steps: tuple[int, ...]
     weights: tuple[float, ...]
     """They sum to 1."""
-    summary: Summary
+    summary: Summary | None
+    """None where nothing was merged."""
+    plan: PlanReport | None = None
 
-    def shown(self) -> list[Lines]:
+    def shown(self) -> list[Block]:
         listed = ", ".join(f"{step} ({weight:.3f})" for step, weight in zip(self.steps, self.weights, strict=True))
+        if self.summary is None:
+            return [Lines([f"the average of steps {listed}"]), *(self.plan.shown() if self.plan is not None else ())]
         made = f"{self.summary.out}: the average of steps {listed} in {self.summary.seconds:.1f} s"
         return [Lines([made, *(f"note: {note}" for note in self.summary.notes)])]
 
@@ -43,8 +46,12 @@ class Averaged(Shown):
 class Averages(ShownList[Averaged]):
     """What was averaged, window after window."""
 
-    def shown(self) -> list[Lines]:
-        return [lines for one in self for lines in one.shown()]
+    def shown(self) -> list[Block]:
+        return [block for one in self for block in one.shown()]
+
+
+_ONLY_MERGES = ("data_device", "resume", "force", "quiet", "trust_remote_code")
+"""Words of a merge that a plan has no use for."""
 
 
 class _Words(RecipeWords, RunWords, total=False):
@@ -54,7 +61,7 @@ class _Words(RecipeWords, RunWords, total=False):
 def average(
     run: str | Path,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     last: int | None = None,
     every: int = 1,
     since: int | None = None,
@@ -62,20 +69,26 @@ def average(
     weights: Weighting = "uniform",
     decay: float = 0.9,
     each: bool = False,
+    plan: bool = False,
     base: str | Path | None = None,
     **words: Unpack[_Words],
 ) -> Averages:
     """Average the checkpoints of a training run.
 
-    `run` is a folder of checkpoint-500, checkpoint-1000, ... (step-*, plain numbers). `last`, `every`, `since` and
-    `until` choose among them. `weights`: `uniform`; `linear` (1, 2, 3, ..., the latest most); `ema`, where a step
-    weighs `decay` times the next one. With `each` the window of `last` steps slides over the run, and `out` gets one
-    model for every place, named after its last step.
+    `run` is a folder of checkpoint-500, checkpoint-1000, ... (step-*, plain numbers, DeepSpeed's global_step*,
+    Megatron's iter_*); shards of training frameworks are read as they are. `last`, `every`, `since` and `until` choose
+    among them. `weights`: `uniform`; `linear` (1, 2, 3, ..., the latest most); `exponential` (`ema` is the same), where
+    a step weighs `decay` times the next one; `wsm-linear`, `wsm-cosine`, `wsm-1-sqrt`, where the average stands for a
+    decay of the learning rate over the chosen steps. With `each` the window of `last` steps slides over the run, and
+    `out` gets one model for every place, named after its last step. With `plan` nothing is merged: it is said which
+    steps are averaged, what each weighs, and what the merge takes.
 
     Adapters (PEFT) are averaged as changes of their base (`base`, or the one they name) and give a whole model, or with
     `lora` an adapter of that rank. Other words go to `smelt.merge` (`dtype`, `threads`, `force`, ...).
     """
     place = Path(run)
+    if out is None and not plan:
+        raise RecipeError(f"where is the average written to? Give {option('out', Blank('FOLDER'))}")
     if each and last is None:
         raise RecipeError("each: how wide is the window? Give `last`")
     steps = choose_checkpoints(place, last=None if each else last, every=every, since=since, until=until)
@@ -91,34 +104,42 @@ def average(
     if width < 2:
         raise RecipeError(f"{place}: one checkpoint is its own average; choose at least two")
     windows = [steps[end - width : end] for end in range(width, len(steps) + 1)]
-    shares = _shares(weights, decay, width)
-    return Averages(_average(w, shares, Path(out) / w[-1].name if each else Path(out), base, words) for w in windows)
+    shares = step_weights(weights, width, decay)
+    if plan or out is None:
+        return Averages(_planned(window, shares, base, words) for window in windows)
+    places = [Path(out) / window[-1].name if each else Path(out) for window in windows]
+    return Averages(_average(w, shares, at, base, words) for w, at in zip(windows, places, strict=True))
 
 
 def _average(
     steps: Sequence[Checkpoint], shares: Sequence[float], out: Path, base: str | Path | None, words: _Words
 ) -> Averaged:
-    from smelt.models.references import adapter_base
     from smelt.prepare.merge import merge
+
+    refs, base = _references(steps, base, words)
+    done = merge(refs, base=base, method="average", weights=list(shares), out=out, **words)
+    assert isinstance(done, Summary)
+    return Averaged(tuple(step.number for step in steps), tuple(shares), done)
+
+
+def _planned(steps: Sequence[Checkpoint], shares: Sequence[float], base: str | Path | None, words: _Words) -> Averaged:
+    from smelt.prepare.plan import plan
+
+    refs, base = _references(steps, base, words)
+    of_plan: Any = {name: word for name, word in words.items() if name not in _ONLY_MERGES}
+    found = plan(refs, base=base, method="average", weights=list(shares), **of_plan)
+    return Averaged(tuple(step.number for step in steps), tuple(shares), None, found)
+
+
+def _references(
+    steps: Sequence[Checkpoint], base: str | Path | None, words: _Words
+) -> tuple[dict[str, str], str | Path | None]:
+    """The steps as a merge is given them, and its base."""
+    from smelt.models.references import adapter_base
 
     refs = {step.name: str(step.path) for step in steps}
     if steps[0].is_adapter:
         if base is None and "lora" in words:
             base = adapter_base(steps[0].path)
         refs = {name: f"{base}+{ref}" for name, ref in refs.items()} if base is not None else refs
-    done = merge(refs, base=base, method="average", weights=list(shares), out=out, **words)
-    assert isinstance(done, Summary)
-    return Averaged(tuple(step.number for step in steps), tuple(shares), done)
-
-
-def _shares(weights: str, decay: float, count: int) -> list[float]:
-    if weights not in _WEIGHTINGS:
-        raise RecipeError(unknown("way to weigh steps", weights, _WEIGHTINGS))
-    if weights == "ema" and not 0 < decay < 1:
-        raise RecipeError(f"decay: {decay} is not between 0 and 1")
-    raw = {
-        "uniform": [1.0] * count,
-        "linear": [float(number) for number in range(1, count + 1)],
-        "ema": [decay ** (count - 1 - number) for number in range(count)],
-    }[weights]
-    return [one / sum(raw) for one in raw]
+    return refs, base

@@ -25,6 +25,7 @@ __all__ = [
     "gzipped_lines",
     "json_file",
     "lines",
+    "mixed",
     "npz",
     "png",
     "raw",

@@ -16,6 +16,7 @@ from fuzz import (
     formats_of_records,
     formats_of_tasks,
     formats_of_towers,
+    formats_of_training,
     formats_of_weights,
 )
 from fuzz.format import Format
@@ -36,6 +37,7 @@ _ALL = (
     formats_of_records,
     formats_of_tasks,
     formats_of_towers,
+    formats_of_training,
     formats_of_weights,
 )
 

@@ -20,13 +20,14 @@ __all__ = ["average"]
     "smelt.prepare.merge:merge",
     "smelt.recipe.words:RecipeWords",
     run=Argument("The folder of a training run: checkpoint-500, ...", metavar="RUN", type=Path),
-    out=OUT,
+    out=OUT.but(default=None),
     last=Option("How many of the steps, counted from the end.", min=1),
     every=Option("Only every so many-th step, counted from the end.", min=1),
     since=Option("No step before this one.", ("--from", "--since")),
     until=Option("No step after this one.", ("--to", "--until")),
-    weights=Option("uniform, linear (later steps more) or ema."),
-    decay=Option("For ema: what a step weighs against the next."),
+    weights=Option("uniform, linear (later steps more), exponential, wsm-linear, wsm-cosine or wsm-1-sqrt."),
+    decay=Option("For exponential: what a step weighs against the next."),
+    plan=Option("Merge nothing; say which steps there are, what each weighs and what the merge takes."),
     each=Option("Slide the window over the run: one model for every place."),
     base=Option("Adapters: the model that they adapt.", complete="models"),
     lora=LORA,
@@ -41,7 +42,8 @@ def average(given: Given) -> None:
 
     \b
     smelt average RUN --last 5 -o OUT
-    smelt average RUN --from 1000 --every 2 --weights ema --decay 0.8 -o OUT
+    smelt average RUN --from 1000 --every 2 --weights exponential --decay 0.8 -o OUT
+    smelt average RUN --last 8 --weights wsm-1-sqrt --plan
     """
     done: Averages = given.call(quiet=given.silent)
     given.answer(lambda: [dataclasses.asdict(one) for one in done], done.print)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz import (
+    formats_of_codes,
     formats_of_folders,
     formats_of_hubs,
     formats_of_other_tools,
@@ -18,7 +19,7 @@ __all__ = ["FORMATS", "spread"]
 
 _ALL = (
     *(formats_of_weights, formats_of_folders, formats_of_other_tools, formats_of_recipes, formats_of_tasks),
-    *(formats_of_records, formats_of_hubs, formats_of_quantised),
+    *(formats_of_records, formats_of_hubs, formats_of_quantised, formats_of_codes),
 )
 
 FORMATS: dict[str, Format] = {one.name: one for module in _ALL for one in module.FORMATS}

@@ -191,7 +191,7 @@ def test_matrices_that_are_kept_are_not_read_over(
     row = {"qzeros": torch.full((1, 1), 0x22222222, dtype=I32), "scales": torch.ones(1, 8).half(), "g_idx": None}
     one = gptq_layer({**row, "qweight": torch.full((1, 8), 0x33333333, dtype=I32)})
     other = gptq_layer({**row, "qweight": torch.full((1, 8), 0x55555555, dtype=I32)})
-    given = one | {name.replace("a.", "b."): tensor for name, tensor in other.items()}
+    given = one | {name.replace("a.", "b."): tensor.clone() for name, tensor in other.items()}
     source = open_path(stored(tmp_path / "m", given, GPTQ))
     assert [read_whole(source, f"{name}.weight").unique().tolist() for name in "aba"] == [[0], [2], [0]]
 

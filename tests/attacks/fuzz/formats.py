@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuzz import (
     formats_of_adapters,
+    formats_of_codes,
     formats_of_diffusion,
     formats_of_embedders,
     formats_of_experts,
@@ -25,6 +26,7 @@ __all__ = ["FORMATS", "spread"]
 
 _ALL = (
     formats_of_adapters,
+    formats_of_codes,
     formats_of_diffusion,
     formats_of_embedders,
     formats_of_experts,

@@ -15,7 +15,14 @@ from smelt.formats.quantised import kernels
 from smelt.formats.quantised.code_tables import BYTES, NIBBLES
 from smelt.formats.quantised.kernels import Codes, dequantise, dequantise_turned
 
-SHAPES = [(7, 30, (3, 8)), (70, 90, (32, 32)), (4, 600, (1, 600)), (9, 512, (1, 16)), (130, 66, (130, 66))]
+SHAPES = [
+    (7, 30, (3, 8)),
+    (70, 90, (32, 32)),
+    (4, 600, (1, 600)),
+    (9, 512, (1, 16)),
+    (3, 640, (1, 8)),
+    (130, 66, (130, 66)),
+]
 """Rows, columns, and the block that shares a scale."""
 
 

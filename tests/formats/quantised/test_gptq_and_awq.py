@@ -13,6 +13,7 @@ import torch
 from quantised_models import check_pieces, opened, stored
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.open import open_path
+from smelt.formats.quantised import unpacking
 from smelt.formats.source import read_whole
 
 I32 = torch.int32
@@ -178,6 +179,21 @@ def test_threads_that_read_one_matrix_get_the_same_numbers(tmp_path: Path) -> No
     for thread in threads:
         thread.join()
     assert torch.equal(found, whole.float())
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_matrices_that_are_kept_are_not_read_over(
+    tmp_path: Path, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words of one row lie turned as they lie straight, and would be a view of memory that is used again."""
+    if not compiled:
+        monkeypatch.setattr(unpacking, "library", lambda: None)
+    row = {"qzeros": torch.full((1, 1), 0x22222222, dtype=I32), "scales": torch.ones(1, 8).half(), "g_idx": None}
+    one = gptq_layer({**row, "qweight": torch.full((1, 8), 0x33333333, dtype=I32)})
+    other = gptq_layer({**row, "qweight": torch.full((1, 8), 0x55555555, dtype=I32)})
+    given = one | {name.replace("a.", "b."): tensor.clone() for name, tensor in other.items()}
+    source = open_path(stored(tmp_path / "m", given, GPTQ))
+    assert [read_whole(source, f"{name}.weight").unique().tolist() for name in "aba"] == [[0], [2], [0]]
 
 
 @pytest.mark.parametrize(

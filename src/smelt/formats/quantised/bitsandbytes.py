@@ -85,6 +85,7 @@ def _four_bits(
         (1, state.blocksize),
         high_first=True,
         format=f"{state.kind} of bitsandbytes" + " with quantised scales" * (state.nested is not None),
+        shared=str(state.blocksize),
         unused=tuple(name for name in (key, f"{weight}.quant_map") if name in tensors),
     )
 

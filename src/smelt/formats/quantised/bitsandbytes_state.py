@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from smelt.errors import shortened
+from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import parse_json
 from smelt.formats.quantised.settings import offered_format
 
@@ -24,8 +24,10 @@ _BLOCKSIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 """Those that the library knows."""
 _LONGEST = 1 << 16
 """Bytes of JSON; a real state has about 200."""
-_MOST = 1 << 60
-"""Numbers in a tensor."""
+_MOST, _MOST_AXES = 1 << 60, 64
+"""Numbers in a tensor, and axes."""
+_LARGEST = 1e30
+"""No offset of scales comes near it; a NaN is not below it."""
 
 
 @dataclass(frozen=True)
@@ -83,32 +85,30 @@ class _Fields:
     settings: QuantisationSettings
 
     def shape(self) -> tuple[int, ...]:
-        found = self.said.get("shape")
-        whole = (
-            isinstance(found, list) and 0 < len(found) <= 64 and all(type(size) is int and size > 0 for size in found)
-        )
-        if not whole or math.prod(found) > _MOST:
-            self._refuse("shape", "a list of sizes")
-        return tuple(found)
+        found: Any = self.said.get("shape")
+        sizes = found if isinstance(found, list) and 0 < len(found) <= _MOST_AXES else []
+        if not sizes or not all(type(size) is int and size > 0 for size in sizes) or math.prod(sizes) > _MOST:
+            raise self._fault("shape", "a list of sizes")
+        return tuple(sizes)
 
     def dtype(self) -> str:
         found = offered_format(self.said.get("dtype"))
         if found is None:
-            self._refuse("dtype", "float32, float16 or bfloat16")
+            raise self._fault("dtype", "float32, float16 or bfloat16")
         return found
 
     def blocksize(self, name: str) -> int:
-        found = self.said.get(name)
+        found: Any = self.said.get(name)
         if type(found) is not int or found not in _BLOCKSIZES:
-            self._refuse(name, f"one of {', '.join(map(str, _BLOCKSIZES))}")
+            raise self._fault(name, f"one of {', '.join(map(str, _BLOCKSIZES))}")
         return found
 
     def number(self, name: str) -> float:
-        found = self.said.get(name)
-        if type(found) not in (int, float) or not math.isfinite(found):
-            self._refuse(name, "a number")
+        found: Any = self.said.get(name)
+        if type(found) not in (int, float) or not abs(found) < _LARGEST:
+            raise self._fault(name, "a number")
         return float(found)
 
-    def _refuse(self, name: str, wanted: str) -> None:
+    def _fault(self, name: str, wanted: str) -> CorruptFile:
         given = shortened(repr(self.said[name])) if name in self.said else "not there"
-        raise self.settings.fault(f"{name} in {self.key!r} is {given}; it should be {wanted}")
+        return self.settings.fault(f"{name} in {self.key!r} is {given}; it should be {wanted}")

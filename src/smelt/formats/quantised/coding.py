@@ -73,11 +73,13 @@ class ScaledCodes:
     """Stored tensors that belong to it and change no number: scales of activations, shapes."""
     format: str = ""
     """What it is called where that says more than the kind of its codes."""
+    shared: str = ""
+    """What shares a scale, where the block does not say it."""
 
     @property
     def how(self) -> str:
         order = ", columns in an order of their own" if self.order else ""
-        return f"{self.format or _SHOWN.get(self.kind, self.kind)}, a scale for {self._share()}{order}"
+        return f"{self.format or _SHOWN.get(self.kind, self.kind)}, a scale for {self.shared or self._share()}{order}"
 
     @property
     def parts(self) -> Sequence[str]:
@@ -97,7 +99,7 @@ class ScaledCodes:
     def _share(self) -> str:
         """What shares a scale, in words."""
         high, wide = self.block
-        if wide < self.columns or (not self.turned and self.columns != self.info.shape[-1:][0]):
+        if wide < self.columns:
             return f"{wide}" if high == 1 else f"{high} by {wide}"
         return "each row" if high == 1 else "each tensor" if high >= self.rows else f"{high} rows"
 

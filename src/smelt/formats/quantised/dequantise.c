@@ -7,6 +7,10 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
+#include <immintrin.h>
+#define WITH_PERMUTATIONS
+#endif
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -96,6 +100,32 @@ INLINE float from_e2m1(uint32_t code) {
         to[2 * i + 1] = as((uint32_t)codes[i] >> 4);                                                                   \
     }
 
+/* The two numbers of each byte of nibbles, out of a table. The upper half of a byte comes first where the number of 0x10
+   differs from that of 0x00; with AVX-512 sixteen numbers are then picked from the table in one instruction. */
+#if defined(WITH_PERMUTATIONS)
+__attribute__((target("avx512f"))) static int64_t permuted(const uint8_t *codes, const float *pairs, int64_t bytes,
+                                                           float *out) {
+    float numbers[16];
+    for (int code = 0; code < 16; code++) numbers[code] = pairs[2 * (code << 4)];
+    __m512 table = _mm512_loadu_ps(numbers);
+    int64_t i = 0;
+    for (; i + 8 <= bytes; i += 8) {
+        __m512i each = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(codes + i)));
+        __m512i places = _mm512_or_si512(_mm512_srli_epi64(each, 4), _mm512_slli_epi64(each, 32));
+        _mm512_storeu_ps(out + 2 * i, _mm512_permutexvar_ps(places, table));
+    }
+    return i;
+}
+#endif
+
+INLINE void looked_up(const uint8_t *codes, const float *pairs, int64_t bytes, float *out) {
+    int64_t i = 0;
+#if defined(WITH_PERMUTATIONS)
+    if (pairs[2 << 4] != pairs[0] && __builtin_cpu_supports("avx512f")) i = permuted(codes, pairs, bytes, out);
+#endif
+    for (; i < bytes; i++) memcpy(out + 2 * i, pairs + 2 * codes[i], 2 * sizeof *out);
+}
+
 /* `n` codes from the `first` on, as numbers; returns where the first one is. `pairs` has the two numbers that each byte
    of nibbles stands for, where no arithmetic gives them. */
 INLINE const float *numbers_of(int kind, const uint8_t *codes, const float *pairs, int64_t first, int64_t n, float *out) {
@@ -108,7 +138,7 @@ INLINE const float *numbers_of(int kind, const uint8_t *codes, const float *pair
         else if (kind == LOW_E2M1)
             FROM_NIBBLES(from_e2m1)
         else
-            for (int64_t i = 0; i < bytes; i++) memcpy(to + 2 * i, pairs + 2 * codes[i], 2 * sizeof *to);
+            looked_up(codes, pairs, bytes, to);
         return out + (first & 1);
     }
     codes += first;
@@ -147,11 +177,43 @@ INLINE Start start_at(const Codes *c, int64_t col) {
     return at;
 }
 
+/* What columns have of a row of scales, by the block of each. With AVX-512 sixteen are picked at once from every 32 blocks:
+   much faster than to gather them, for as many blocks as layers have. */
+#if defined(WITH_PERMUTATIONS)
+#define BLOCKS 32
+__attribute__((target("avx512f"))) static int64_t picked(const float *row, int64_t blocks, const int32_t *block_of,
+                                                         int64_t n, float *out) {
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512i places = _mm512_loadu_si512(block_of + i), parts = _mm512_srli_epi32(places, 5);
+        __m512 found = _mm512_setzero_ps();
+        for (int64_t first = 0; first < blocks; first += BLOCKS) {
+            int64_t left = blocks - first;
+            uint32_t there = left >= BLOCKS ? 0xffffffffu : (1u << left) - 1u;
+            __m512 low = _mm512_maskz_loadu_ps((__mmask16)there, row + first);
+            __m512 high = _mm512_maskz_loadu_ps((__mmask16)(there >> 16), row + first + 16);
+            __mmask16 here = _mm512_cmpeq_epi32_mask(parts, _mm512_set1_epi32((int32_t)(first / BLOCKS)));
+            found = _mm512_mask_mov_ps(found, here, _mm512_permutex2var_ps(low, places, high));
+        }
+        _mm512_storeu_ps(out + i, found);
+    }
+    return i;
+}
+#endif
+
+INLINE void pick(const Codes *c, const float *row, int64_t col, int64_t n, float *out) {
+    int64_t i = 0;
+#if defined(WITH_PERMUTATIONS)
+    if (__builtin_cpu_supports("avx512f")) i = picked(row, c->scale_cols, c->group_of + col, n, out);
+#endif
+    for (; i < n; i++) out[i] = row[c->group_of[col + i]];
+}
+
 /* What the next `n` columns have of a row of scales, and where the columns behind them begin; up to STEP more numbers may
    be written. */
 INLINE Start spread(const Codes *c, const float *row, Start at, int64_t n, float *out) {
     if (c->group_of) {
-        for (int64_t i = 0; i < n; i++) out[i] = row[c->group_of[at.col + i]];
+        pick(c, row, at.col, n, out);
     } else if (c->block_cols % STEP == 0 && at.left % STEP == 0 && n % STEP == 0) {
         for (int64_t i = 0; i < n; i += STEP, at.left -= STEP) {
             if (!at.left) at.left = c->block_cols, at.block++;

@@ -69,11 +69,10 @@ class PackedColumns:
     def _turned(self, stored: Source, work: Workspace) -> Codes:
         words = self._words(stored, self.codes, work)
         turned = turned_awq(words) if self.interleaved else turned_words(words)
-        if self.bits not in (4, 8):
-            turned = codes_of(turned, self.bits)
+        codes = turned.view(np.uint8) if self.bits in (4, 8) else codes_of(turned, self.bits)
         scales = read_array(stored, self.scales, 0, self.groups * self.info.shape[0])
         return Codes(
-            turned.view(np.uint8).reshape(-1),
+            codes.reshape(-1),
             _KINDS.get(self.bits, "uint8"),
             self.info.shape[1],
             _turned_floats(scales.reshape(self.groups, -1)),

@@ -57,7 +57,8 @@ def dequantised(source: Source) -> Source:
     codings = {key: coding for some in found.values() for key, coding in some.items()}
     kinds = Counter(coding.how for coding in codings.values())
     stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())
-    note = f"quantised: {stored}; read as {dtypes.torch_name(settings.dtype)}"
+    offered = " and ".join(sorted({dtypes.torch_name(coding.info.dtype) for coding in codings.values()}))
+    note = f"quantised: {stored}; read as {offered}"
     return QuantisedSource(source, codings, list(filter(is_of_activations, source.tensors)), note)
 
 

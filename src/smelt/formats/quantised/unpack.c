@@ -23,6 +23,14 @@
 #define TILE 16  /* words in a line of a cache */
 #define EIGHT 8  /* codes of four bits in a word */
 
+/* A copy of up to a line; whole lines, which are nearly all, are no call. */
+static inline void copy(uint32_t *to, const uint32_t *from, int64_t words) {
+    if (words == TILE)
+        memcpy(to, from, TILE * sizeof *to);
+    else
+        memcpy(to, from, (size_t)words * sizeof *to);
+}
+
 static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
 /* [rows, cols] becomes [cols, rows]. */
@@ -34,7 +42,7 @@ EXPORT EVERY_PROCESSOR void smelt_turn_words(const uint32_t *words, int64_t rows
             for (int64_t row = 0; row < deep; row++)
                 for (int64_t col = 0; col < wide; col++) tile[col][row] = words[(top + row) * cols + left + col];
             for (int64_t col = 0; col < wide; col++)
-                memcpy(out + (left + col) * rows + top, tile[col], (size_t)deep * sizeof(uint32_t));
+                copy(out + (left + col) * rows + top, tile[col], deep);
         }
 }
 
@@ -58,8 +66,7 @@ EXPORT EVERY_PROCESSOR void smelt_turn_awq(const uint32_t *words, int64_t rows, 
             uint32_t turned[TILE * EIGHT][TILE];
             for (int64_t row = 0; row < deep; row++) {
                 uint32_t w[EIGHT][TILE];
-                for (int k = 0; k < EIGHT; k++)
-                    memcpy(w[k], words + ((top + row) * EIGHT + k) * cols + left, (size_t)wide * sizeof(uint32_t));
+                for (int k = 0; k < EIGHT; k++) copy(w[k], words + ((top + row) * EIGHT + k) * cols + left, wide);
                 for (int k = 0; k < 4; k++) EXCHANGE(w[k], w[k + 4], 16, 0x0000ffffu)
                 for (int k = 0; k < EIGHT; k += k & 1 ? 3 : 1) EXCHANGE(w[k], w[k + 2], 8, 0x00ff00ffu)
                 for (int k = 0; k < EIGHT; k += 2) EXCHANGE(w[k], w[k + 1], 4, 0x0f0f0f0fu)
@@ -67,6 +74,6 @@ EXPORT EVERY_PROCESSOR void smelt_turn_awq(const uint32_t *words, int64_t rows, 
                     for (int j = 0; j < EIGHT; j++) turned[col * EIGHT + j][row] = w[PLACES[j]][col];
             }
             for (int64_t at = 0; at < wide * EIGHT; at++)
-                memcpy(out + (left * EIGHT + at) * whole + top, turned[at], (size_t)deep * sizeof(uint32_t));
+                copy(out + (left * EIGHT + at) * whole + top, turned[at], deep);
         }
 }

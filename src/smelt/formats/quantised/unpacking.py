@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,15 +64,16 @@ def codes_of(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
     if bits == 8:
         return raw
     if bits != 3:
-        return _table(8, bits)[raw].reshape(len(words), -1)
+        return np.take(_table(8, bits), raw).view(np.uint8).reshape(len(words), -1)
     # Three bytes are eight codes: two times twelve bits.
     first, second, third = raw.reshape(len(words), -1, 3).astype(np.uint16).transpose(2, 0, 1)
     pairs = np.stack([first | (second & 15) << 8, second >> 4 | third << 4], axis=-1)
-    return _table(12, bits)[pairs].reshape(len(words), -1)
+    return np.take(_table(12, bits), pairs).view(np.uint8).reshape(len(words), -1)
 
 
 @cache
-def _table(width: int, bits: int) -> NDArray[np.uint8]:
-    """The codes in every number of so many bits."""
+def _table(width: int, bits: int) -> NDArray[Any]:
+    """The codes in every number of so many bits, a byte for each, as one number: two codes or four."""
     shifts = np.arange(0, width, bits)
-    return (np.arange(1 << width)[:, None] >> shifts & (1 << bits) - 1).astype(np.uint8)
+    codes = (np.arange(1 << width)[:, None] >> shifts & (1 << bits) - 1).astype(np.uint8)
+    return codes.view(f"u{len(shifts)}")[:, 0]

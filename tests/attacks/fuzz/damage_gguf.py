@@ -77,7 +77,9 @@ def _gguf(draw: random.Random, content: bytes) -> bytes:
     packed += struct.pack("<QQ", head[2], head[3])
     packed += b"".join(_string(key) + struct.pack("<I", kind) + _value(kind, value) for key, kind, value in fields)
     for name, shape, kind, offset in tensors:
-        packed += _string(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", one % 2**64) for one in shape)
+        packed += (
+            _string(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", one % 2**64) for one in shape)
+        )
         packed += struct.pack("<IQ", kind, offset % 2**64)
     return packed + bytes(-len(packed) % 32) + data
 

@@ -322,3 +322,11 @@ def test_a_vocabulary_that_is_longer_than_a_piece_of_the_file_is_read_whole(tmp_
     assert metadata["tokens"] == tokens
     assert metadata["merges"] is None
     assert metadata["after"] == 7
+
+
+def test_an_empty_tensor_of_impossible_sides_is_refused(sound: tuple[Path, bytes]) -> None:
+    path, data = sound
+    at = data.index(b"output.weight") + len(b"output.weight") + 4
+    path.write_bytes(data[:at] + struct.pack("<QQ", 0, 1 << 62) + data[at + 16 :])
+    with pytest.raises(CorruptFile, match="which no machine holds"):
+        GGUFSource(path)

@@ -152,7 +152,7 @@ def model_config(
     config: dict[str, Any] = {"architectures": [kind.architecture], "model_type": kind.model_type, **said}
     if "head_dim" not in config and "rope.dimension_count" in own and kind in (MODELS["llama"], _MISTRAL, _MIXTRAL):
         config["head_dim"] = own["rope.dimension_count"]
-    if (embedding := shapes.get("token_embd.weight")) is not None:
+    if len(embedding := shapes.get("token_embd.weight", ())) == 2:
         config["vocab_size"] = embedding[0]
     config["tie_word_embeddings"] = "output.weight" not in shapes
     config |= _rope(kind, own)

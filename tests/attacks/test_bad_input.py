@@ -34,6 +34,7 @@ READS = {
     "advise": "advise --base llama --model one=BAD --model two=llama -o OUT.yaml",
     "pack": "pack BAD --base base --bits 4 -o OUT",
     "unpack": "unpack BAD -o OUT",
+    "convert": "convert BAD -o OUT",
     "average": "average BAD --last 2 -o OUT",
     "export": "export BAD -o OUT.gguf",
     "models": "models --model BAD --model two",

@@ -28,14 +28,16 @@ class CompiledPart:
 
 
 def compiled_parts() -> list[CompiledPart]:
-    """The vector machine of merges, and BLAKE3."""
+    """The vector machine of merges, BLAKE3, and the decoder of GGUF's blocks."""
     from smelt.engine.run.cpu.machine import library
     from smelt.files.hashing.blake3 import compiled_blake3
+    from smelt.formats.gguf.blocks import compiled_blocks
 
-    machine, hashes = library(), compiled_blake3()
+    machine, hashes, blocks = library(), compiled_blake3(), compiled_blocks()
     folder = Path(__file__).parents[1]
     merges = "runs merges in torch instead; the same result, later"
     hashing = "hashes files when they are complete instead; the same result, later"
+    decoding = "decodes blocks of GGUF by the gguf package instead; the same result, later"
     return [
         CompiledPart(
             "merges",
@@ -48,6 +50,12 @@ def compiled_parts() -> list[CompiledPart]:
             hashes is not None,
             _LANES.get(hashes.smelt_blake3_lanes()) if hashes is not None else None,
             None if hashes is not None else f"{_why_not(folder / 'files/hashing', '_blake3')}; {hashing}",
+        ),
+        CompiledPart(
+            "GGUF",
+            blocks is not None,
+            None,
+            None if blocks is not None else f"{_why_not(folder / 'formats/gguf', '_blocks')}; {decoding}",
         ),
     ]
 

@@ -83,6 +83,8 @@ def _has_the_numbers_of_the_package(place: Path, made: tuple[str, dict[str, torc
             return None  # its norms may be stored in another way
         with np.errstate(all="ignore"):
             kept = [one for one in opened.tensors if one.data.size and not one.name.startswith("rope_f")]
+            if any(one.tensor_type.name.startswith(("I8", "I16", "I32", "I64", "F64")) for one in kept):
+                return None  # the package does not dequantise those, of which there is nothing to undo
             numbers += [library.dequantize(one.data, one.tensor_type).astype("float32").reshape(-1) for one in kept]
     ours = np.sort(np.concatenate([tensor.float().numpy().reshape(-1) for tensor in found.values()]))
     theirs = np.sort(np.concatenate(numbers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 import sys
@@ -17,6 +18,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.formats.gguf.blocks import compiled_blocks
+from smelt.formats.gguf.config_reader import model_config
 from smelt.formats.gguf.header import read_gguf_header
 from smelt.formats.gguf.parts import GGUFParts
 from smelt.formats.gguf.source import GGUFSource
@@ -142,7 +144,7 @@ def test_the_config_says_what_transformers_reads_in_the_file(tmp_path: Path, arc
     assert config is not None
     assert (config["hidden_size"], config["vocab_size"]) == (64, 40)
     kind = transformers.CONFIG_MAPPING[config["model_type"]]
-    ours, wanted = (kind(**one).to_dict() for one in (config, theirs))
+    ours, wanted = (json.loads(json.dumps(kind(**one).to_dict()), parse_float=np.float32) for one in (config, theirs))
     differ = {
         key: (ours.get(key), wanted[key])
         for key in wanted
@@ -158,6 +160,10 @@ def test_the_config_needs_no_transformers(tmp_path: Path, monkeypatch: pytest.Mo
     config = source.config()
     assert config is not None
     assert (config["model_type"], config["num_key_value_heads"], config["tie_word_embeddings"]) == ("llama", 2, False)
+    single = float(np.float32(1e-5))  # as a file has it, and as people write it
+    assert model_config({"general.architecture": "llama", "llama.attention.layer_norm_rms_epsilon": single}, {}) == {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "rms_norm_eps": 1e-5, "tie_word_embeddings": True
+    }  # fmt: skip
     assert GGUFSource(write(tmp_path / "n.gguf", "unheard-of", {"a": (ROWS, None)})).config() is None
 
 
@@ -322,3 +328,11 @@ def test_a_vocabulary_that_is_longer_than_a_piece_of_the_file_is_read_whole(tmp_
     assert metadata["tokens"] == tokens
     assert metadata["merges"] is None
     assert metadata["after"] == 7
+
+
+def test_an_empty_tensor_of_impossible_sides_is_refused(sound: tuple[Path, bytes]) -> None:
+    path, data = sound
+    at = data.index(b"output.weight") + len(b"output.weight") + 4
+    path.write_bytes(data[:at] + struct.pack("<QQ", 0, 1 << 62) + data[at + 16 :])
+    with pytest.raises(CorruptFile, match="which no machine holds"):
+        GGUFSource(path)

@@ -42,6 +42,7 @@ def pack(given: Given) -> None:
     out=OUT,
     shard_size=SHARD_SIZE,
     threads=THREADS,
+    resume=Option("Continue a run that was stopped."),
     allow_pickle=ALLOW_PICKLE,
     force=FORCE,
     **ANSWER,

@@ -149,15 +149,17 @@ def unpack(
     out: str | Path,
     shard_size: str = "5GB",
     threads: int | None = None,
+    resume: bool = False,
     force: bool = False,
     quiet: bool = True,
     allow_pickle: bool = False,
 ) -> UnpackSummary:
     """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads.
 
-    `pack` is the reference and `out` the folder. A file of weights has at most `shard_size` ("5GB", "500MB").
+    `pack` is the reference and `out` the folder. A file of weights has at most `shard_size` ("5GB", "500MB"). A run
+    that was stopped goes on with `resume`.
     """
-    words: Any = {"shard_size": shard_size, "threads": threads, "force": force, "quiet": quiet}
+    words: Any = {"shard_size": shard_size, "threads": threads, "resume": resume, "force": force, "quiet": quiet}
     done = convert(pack, out=out, allow_pickle=allow_pickle, **words)
     return UnpackSummary(done.out, done.tensors, done.bytes, done.seconds, done.notes)
 

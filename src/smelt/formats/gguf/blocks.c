@@ -78,7 +78,8 @@ INLINE float half_of_power(uint8_t exponent) {
 
 /* The kernels, for each kind of processor by its own ways to make sixteen bytes sixteen numbers and write them:
    put          out = (numbers - less) * scale
-   put_more     out = numbers * scale + more */
+   put_more     out = numbers * scale + more
+   fifth_bits   16 for each of the sixteen bits that is set, else 0 */
 
 INLINE void put_plain(Bytes numbers, int less, float scale, float *restrict out) {
     uint8_t held[16]; /* compilers make vectors of a loop over memory, and single numbers of a vector of bytes */
@@ -94,6 +95,13 @@ INLINE void put_more_plain(Bytes numbers, float scale, float more, float *restri
 #pragma GCC unroll 1
     for (int i = 0; i < 16; i++)
         out[i] = (float)held[i] * scale + more;
+}
+
+/* Of a byte that is repeated eight times each keeps one bit, and what is not 0 carries into its uppermost one. */
+INLINE Bytes fifth_bits_plain(const uint8_t *at) {
+    Pair bytes = {at[0] * 0x0101010101010101u, at[1] * 0x0101010101010101u};
+    Pair one_each = bytes & 0x8040201008040201u;
+    return (Bytes)(((one_each + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3);
 }
 
 #define OF_PROCESSOR(NAME) NAME##_plain
@@ -123,6 +131,13 @@ INLINE void put_more_avx2(Bytes numbers, float scale, float more, float *out) {
     _mm256_storeu_ps(out + 8, _mm256_add_ps(_mm256_mul_ps(eight_less(_mm_srli_si128(all, 8), 0), step), low));
 }
 
+INLINE Bytes fifth_bits_avx2(const uint8_t *at) {
+    const __m128i which = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m128i each = _mm_set1_epi64x((int64_t)0x8040201008040201u);
+    __m128i spread = _mm_shuffle_epi8(_mm_cvtsi32_si128(at[0] | at[1] << 8), which);
+    return (Bytes)_mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(spread, each), each), _mm_set1_epi8(16));
+}
+
 #define OF_PROCESSOR(NAME) NAME##_avx2
 #include "blocks_kernels.h"
 #undef OF_PROCESSOR
@@ -142,6 +157,10 @@ INLINE void put_avx512(Bytes numbers, int less, float scale, float *out) {
 INLINE void put_more_avx512(Bytes numbers, float scale, float more, float *out) {
     __m512 scaled = _mm512_mul_ps(sixteen_less(numbers, 0), _mm512_set1_ps(scale));
     _mm512_storeu_ps(out, _mm512_add_ps(scaled, _mm512_set1_ps(more)));
+}
+
+INLINE Bytes fifth_bits_avx512(const uint8_t *at) {
+    return (Bytes)_mm_maskz_set1_epi8((__mmask16)(at[0] | at[1] << 8), 16);
 }
 
 #define OF_PROCESSOR(NAME) NAME##_avx512

@@ -18,14 +18,7 @@ INLINE void OF_PROCESSOR(q4_1)(const uint8_t *at, float *out) {
     OF_PROCESSOR(put_more)(both >> 4, scale, least, out + 16);
 }
 
-/* The fifth bits of sixteen numbers stand in two bytes; here as sixteen bytes that are 16 or 0. Of a byte that is repeated
-   eight times each keeps one bit, and what is not 0 carries into its uppermost one. */
-
-INLINE Bytes OF_PROCESSOR(fifth_bits)(const uint8_t *at) {
-    Pair bytes = {at[0] * 0x0101010101010101u, at[1] * 0x0101010101010101u};
-    Pair one_each = bytes & 0x8040201008040201u;
-    return (Bytes)(((one_each + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3);
-}
+/* The fifth bits of sixteen numbers stand in two bytes. */
 
 INLINE void OF_PROCESSOR(q5_0)(const uint8_t *at, float *out) {
     float scale = half_at(at);

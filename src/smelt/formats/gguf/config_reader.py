@@ -147,12 +147,12 @@ def model_config(
         return None
     prefix = f"{metadata['general.architecture']}."
     own = {key.removeprefix(prefix): value for key, value in metadata.items() if key.startswith(prefix)}
-    own = {key: value for key, value in own.items() if _is_sound(key, value)}
+    own = {key: _shortened(value) for key, value in own.items() if _is_sound(key, value)}
     said = {name: own[key] for key, name in (_SIZES | dict(kind.fields)).items() if key in own}
     config: dict[str, Any] = {"architectures": [kind.architecture], "model_type": kind.model_type, **said}
     if "head_dim" not in config and "rope.dimension_count" in own and kind in (MODELS["llama"], _MISTRAL, _MIXTRAL):
         config["head_dim"] = own["rope.dimension_count"]
-    if (embedding := shapes.get("token_embd.weight")) is not None:
+    if len(embedding := shapes.get("token_embd.weight", ())) == 2:
         config["vocab_size"] = embedding[0]
     config["tie_word_embeddings"] = "output.weight" not in shapes
     config |= _rope(kind, own)
@@ -171,6 +171,13 @@ def _is_sound(key: str, value: object) -> bool:
     if key.endswith(_COUNTS):
         return type(value) is int and value >= 0
     return isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _shortened(value: Any) -> Any:
+    """A number that was float32 as people write it: 1e-05, and not 9.999999747378752e-06, which no other config has."""
+    import numpy as np
+
+    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _rope(kind: ModelKind, own: Mapping[str, Any]) -> dict[str, Any]:

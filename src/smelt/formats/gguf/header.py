@@ -29,6 +29,8 @@ _STRING, _ARRAY = 8, 9
 _LONGEST = 1 << 16
 """Longer lists (vocabularies, merges) are passed over: nothing about tensors stands in them."""
 _PIECE = 1 << 20
+_MOST_ELEMENTS = 1 << 60
+"""Also of a tensor that is empty for one side of 0: libraries overflow beyond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ def check_tensors(path: Path, header: GGUFHeader) -> None:
         kind = TYPES.get(tensor.type)
         if kind is None:
             raise CorruptFile(f"{path}: {name!r} has the tensor type {tensor.type}, which is not known here; {REMEDY}")
+        if math.prod(max(1, side) for side in tensor.shape) > _MOST_ELEMENTS:
+            raise CorruptFile(f"{path}: {name!r} has the shape {tensor.shape}, which no machine holds")
         if tensor.shape[-1:] and tensor.shape[-1] % kind.block:
             raise CorruptFile(
                 f"{path}: {name!r} {tensor.shape} does not divide into {kind.name} blocks of {kind.block}"

@@ -21,6 +21,7 @@ from smelt.formats.gguf.blocks import knows
 from smelt.formats.gguf.config_reader import model_config
 from smelt.formats.gguf.header import REMEDY
 from smelt.formats.gguf.inside import files_inside
+from smelt.formats.gguf.joins import Shape
 from smelt.formats.gguf.names import GGUFPlace, Origin, map_names
 from smelt.formats.gguf.parts import GGUFParts
 from smelt.formats.gguf.types import PLAIN, TYPES
@@ -58,6 +59,14 @@ class GGUFSource(Source):
         self.mapped, self.notes = why is None, [] if why is None else [why]
         self._values = StoredValues(self._parts)
         self._parts.open()
+        try:
+            self._lay_out(shapes)
+        except BaseException:
+            self._parts.close()
+            raise
+
+    def _lay_out(self, shapes: Mapping[str, Shape]) -> None:
+        """What is offered, and what there is to say about it."""
         left_out = sorted(shapes.keys() - {name for origin in self._origins.values() for name in origin.names})
         if left_out and "rope_scaling" not in (self.config() or {}):
             self.notes.append(
@@ -81,17 +90,9 @@ class GGUFSource(Source):
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
 
     def config(self) -> dict[str, Any] | None:
-        """The Hugging Face config of the model; None where its architecture is not known, by us or by transformers."""
+        """The Hugging Face config of the model; None where its architecture is not known here."""
         shapes = {name: tensor.shape for name, tensor in self._parts.tensors.items()}
-        if self.mapped and (made := model_config(self.metadata, shapes, self._rope_factors())) is not None:
-            return made
-        try:
-            from transformers import PretrainedConfig
-
-            found, _ = PretrainedConfig.get_config_dict(str(self._path.parent), gguf_file=self._path.name)
-        except (ImportError, ValueError, KeyError, NotImplementedError):
-            return None
-        return dict(found)
+        return model_config(self.metadata, shapes, self._rope_factors()) if self.mapped else None
 
     def _rope_factors(self) -> NDArray[np.float32] | None:
         """What the rotary frequencies are divided by, where the file says so."""
@@ -100,7 +101,7 @@ class GGUFSource(Source):
         return self._values.some(_FACTORS, 0, factors.shape[0]) if factors is not None and plain else None
 
     def files_inside(self) -> Mapping[str, bytes]:
-        return files_inside(self._path, self.config())
+        return files_inside(self._parts.paths[0], self.config())
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch

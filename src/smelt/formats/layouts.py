@@ -14,6 +14,9 @@ from smelt.registry import Registry
 __all__ = ["OutputLayout", "layouts"]
 
 
+_OF_EXPERTS = ("experts_apart", "experts_together")
+
+
 class OutputLayout(Protocol):
     """One way to name and cut a model's tensors."""
 
@@ -25,7 +28,7 @@ class OutputLayout(Protocol):
 
 layouts: Registry[OutputLayout] = Registry(
     "smelt.formats",
-    own=lambda: {"same": __name__},
+    own=lambda: {"same": __name__} | dict.fromkeys(_OF_EXPERTS, "smelt.formats.expert_layouts"),
     home=lambda layout: type(layout).__module__,
 )
 """Every registered layout by name."""

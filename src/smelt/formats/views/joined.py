@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from smelt.formats.architecture.expert_stacks import StoredTensor
 from smelt.formats.dtype import item_size
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredCodes, TensorInfo
 from smelt.formats.views.renamed import Piece
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ class JoinedSource(Source):
         self.notes, self.tied = inner.notes, inner.tied
         self.arranged_as(inner)
         self.tensors = {name: info for name, (info, _) in pieces.items()}
+        self.codes = {
+            name: _codes(parts, inner) for name, (_, parts) in pieces.items() if parts[0].stored in inner.codes
+        }
         self._pieces = {name: parts for name, (_, parts) in pieces.items()}
         self._ends = {name: list(accumulate(one.info.count for one in parts)) for name, parts in self._pieces.items()}
 
@@ -61,6 +64,9 @@ class JoinedSource(Source):
     def close(self) -> None:
         self._inner.close()
 
+    def files_inside(self) -> Mapping[str, bytes]:
+        return self._inner.files_inside()
+
     def _runs(self, key: str, start: int, count: int) -> Iterator[tuple[Piece, int, int, int]]:
         """The pieces that a range of elements touches: each with its own first element, the range's, and how many."""
         pieces, ends, done = self._pieces[key], self._ends[key], 0
@@ -70,3 +76,9 @@ class JoinedSource(Source):
             here = min(count - done, pieces[number].info.count - inside)
             yield pieces[number], inside, done, here
             done, number = done + here, number + 1
+
+
+def _codes(parts: tuple[Piece, ...], inner: Source) -> StoredCodes:
+    """What runs of quantised tensors are in their files; each has its share of the bytes."""
+    stored = [(inner.codes[one.stored], one.info.count, inner.tensors[one.stored].count) for one in parts]
+    return StoredCodes(stored[0][0].how, sum(codes.nbytes * count // whole for codes, count, whole in stored))

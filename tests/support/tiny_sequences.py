@@ -51,7 +51,7 @@ def sequence_model(kind: str, seed: int = 0) -> Any:
     words = {key: value for key, value in CONFIGS[kind].items() if key != "model_type"}
     torch.manual_seed(seed)
     model = auto(kind).from_config(transformers.CONFIG_MAPPING[name](**words)).eval()
-    if kind == "t5-v1_1":  # transformers 5 ties the head of every T5; files of this kind have their own
+    if kind == "t5-v1_1":  # transformers 5 ties the head of every T5 that it builds
         model.lm_head.weight = torch.nn.Parameter(torch.randn(WORDS, 16) / 4)
     for name, tensor in model.named_parameters():
         if tensor.dim() == 1 and "A_log" not in name:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import smelt
+from smelt.formats.source import read_whole
 from smelt.models.references import open_ref
 from tiny_multimodal import CONFIGS, OLDER_NAMES, multimodal, save_as_transformers_4, scores
 
@@ -71,3 +72,24 @@ def test_a_model_of_texts_alone_keeps_its_names():
     state = {name: torch.zeros(2) for name in ("model.layers.0.mlp.up_proj.weight", "lm_head.weight")}
     source = MemorySource("text", state)
     assert with_common_names(source) is source
+
+
+@pytest.mark.parametrize("kind", ["qwen2_vl", "llava", "paligemma"])
+def test_an_adapter_trained_under_older_names_changes_the_same_tensors(kind, tmp_path):
+    """As those of transformers 4 are: `model.layers.0...` or `language_model.model.layers.0...`."""
+    from safetensors.torch import load_file, save_file
+
+    peft = pytest.importorskip("peft")
+    multimodal(kind).save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=2, target_modules=r".*language_model.*q_proj", init_lora_weights=False)
+    adapted = peft.get_peft_model(multimodal(kind), config)
+    adapted.save_pretrained(tmp_path / "now")
+    adapted.save_pretrained(tmp_path / "older")
+    file = tmp_path / "older" / "adapter_model.safetensors"
+    now, older = "model.language_model.", OLDER_NAMES[kind]["model.language_model."]
+    save_file({name.replace(f".model.{now}", f".model.{older}"): one for name, one in load_file(file).items()}, file)
+    (first, second) = (open_ref(f"{tmp_path / 'base'}+{tmp_path / name}") for name in ("now", "older"))
+    key = f"{now}layers.1.self_attn.q_proj.weight"
+    assert second.changes(key)
+    assert torch.equal(read_whole(first, key), read_whole(second, key))
+    assert not torch.equal(read_whole(first, key), multimodal(kind).get_parameter(key))

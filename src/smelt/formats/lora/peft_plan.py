@@ -18,6 +18,8 @@ from smelt.formats.lora.edits import Added, Directed, Rescaled, RowsReplaced
 from smelt.formats.lora.layer_changes import PartsError, change_of
 from smelt.formats.lora.peft_experts import stack_of
 from smelt.formats.lora.peft_orientation import ScaledProduct, settle_orientation
+from smelt.formats.views.older_names import OlderNames
+from smelt.formats.views.view import views
 
 if TYPE_CHECKING:
     from smelt.formats.lora.config import AdapterConfig
@@ -235,12 +237,14 @@ class _Planner:
     def _find(self, name: str) -> str | None:
         """The base's name for it: the same, or with the model's outer name (`model.`, `transformer.`) put on or off.
 
-        A checkpoint of the bare model lacks the outer name that one with a head has, and the reverse.
+        A checkpoint of the bare model lacks the outer name that one with a head has, and the reverse. An adapter that
+        was trained with an older version of a library has the names that the model had there.
         """
         candidates = [name]
         if name not in self.base and name not in self.tied:
             head, _, tail = name.partition(".")
             candidates = [f"{outer}.{name}" for outer in self.outer] + ([tail] if head not in self.outer else [])
+            candidates += [view.common(name) for view in views.values() if isinstance(view, OlderNames)]
         found = {self.tied.get(candidate, candidate) for candidate in candidates} & self.base.keys()
         return found.pop() if len(found) == 1 else None
 

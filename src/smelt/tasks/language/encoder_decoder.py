@@ -6,12 +6,13 @@ tokenizer's special tokens. A context is encoded once for all its continuations.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
 from smelt.tasks.language.forward import scores_at
-from smelt.tasks.language.likelihoods import BatchBudget, Tokens
+from smelt.tasks.language.likelihoods import BatchBudget, Tokens, judged
 from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
@@ -49,15 +50,10 @@ def likelihoods_decoded(
             encoder_outputs=(states[order],),
             attention_mask=mask[order],
         )
-        tokens = torch.tensor([token for one in continuations for token in one], device=scores.device)
-        logs = (scores.gather(1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)).double().cpu()
-        if not bool(logs.isfinite().all()):
-            raise NumericalError("scores with NaN or infinity")
-        right, begin = (scores.argmax(dim=-1) == tokens).cpu(), 0
-        for number, one in zip(batch, continuations, strict=True):
-            end = begin + len(one)
-            answers[number] = (float(logs[begin:end].sum()), bool(right[begin:end].all()))
-            begin = end
+        ends = list(itertools.accumulate(map(len, continuations)))
+        texts = [(range(end - len(one), end), one) for end, one in zip(ends, continuations, strict=True)]
+        for number, told in zip(batch, judged(scores, texts), strict=True):
+            answers[number] = told
         tell(len(batch))
     return answers
 

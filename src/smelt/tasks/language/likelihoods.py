@@ -18,8 +18,9 @@ from smelt.errors import NumericalError
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
-__all__ = ["BatchBudget", "ContextGroup", "PackedBatch", "grouped_by_context", "likelihoods", "packed_batch"]
+__all__ = ["BatchBudget", "ContextGroup", "PackedBatch", "grouped_by_context", "judged", "likelihoods", "packed_batch"]
 
 Tokens: TypeAlias = tuple[int, ...]
 _BYTES_PER_SCORE = 4
@@ -148,8 +149,6 @@ def likelihoods(
     tell: Callable[[int], None],
 ) -> list[tuple[float, bool]]:
     """For every (context, continuation) the log-likelihood, and whether greedy decoding would give it."""
-    import torch
-
     from smelt.tasks.language.forward import scores_at, window_of
 
     weight = module.get_input_embeddings().weight
@@ -161,20 +160,31 @@ def likelihoods(
     for batch in (batch for part in parts for batch in _batches(part, budget, weight.shape[0])):
         made = packed_batch(batch, weight.device, weight.dtype)
         scores = scores_at(module, made.rows, made.columns, **made.inputs)
-        whole, best = scores.logsumexp(dim=-1), scores.argmax(dim=-1)
-        at = torch.tensor([place for _, places, _ in made.picks for place in places], device=scores.device)
-        of = torch.tensor([token for _, _, tokens in made.picks for token in tokens], device=scores.device)
-        logs = (scores[at, of] - whole[at]).double().cpu()
-        if not bool(logs.isfinite().all()):
-            raise NumericalError("scores with NaN or infinity")
-        right = (best[at] == of).cpu()
-        begin = 0
-        for number, _, tokens in made.picks:
-            end = begin + len(tokens)
-            answers[number] = (float(logs[begin:end].sum()), bool(right[begin:end].all()))
-            begin = end
+        told = judged(scores, [(places, tokens) for _, places, tokens in made.picks])
+        for (number, _, _), one in zip(made.picks, told, strict=True):
+            answers[number] = one
         tell(len(made.picks))
     return answers
+
+
+def judged(scores: Tensor, texts: Sequence[tuple[Sequence[int], Tokens]]) -> list[tuple[float, bool]]:
+    """Of texts, each with the row of `scores` [places, vocabulary] for each of its tokens: their log-likelihood, and
+    whether every token is the likeliest.
+    """
+    import torch
+
+    whole, best = scores.logsumexp(dim=-1), scores.argmax(dim=-1)
+    at = torch.tensor([place for places, _ in texts for place in places], device=scores.device)
+    of = torch.tensor([token for _, tokens in texts for token in tokens], device=scores.device)
+    logs = (scores[at, of] - whole[at]).double().cpu()
+    if not bool(logs.isfinite().all()):
+        raise NumericalError("scores with NaN or infinity")
+    right, begin, found = (best[at] == of).cpu(), 0, []
+    for _, tokens in texts:
+        end = begin + len(tokens)
+        found.append((float(logs[begin:end].sum()), bool(right[begin:end].all())))
+        begin = end
+    return found
 
 
 def _batches(asked: list[ContextGroup], budget: BatchBudget, vocabulary: int) -> Iterator[list[ContextGroup]]:

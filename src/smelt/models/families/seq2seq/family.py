@@ -52,7 +52,7 @@ class Seq2seqFamily(CausalFamily):
         return bool(config.get("is_encoder_decoder")) and config.get("model_type") in self.model_types
 
     def empty(self, config: Mapping[str, Any], label: str, folder: Path | None) -> Any:
-        """Without numbers. A T5 whose config unties its head gets one, though transformers 5 ties the heads of all."""
+        """Without numbers. A T5 whose config unties its head gets one: transformers 5 ties it until it finds two."""
         from torch import nn
 
         module = empty_seq2seq(config, label)

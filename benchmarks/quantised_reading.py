@@ -2,10 +2,11 @@
 
     python benchmarks/quantised_reading.py [--layers 8] [--repeat 15] [--formats fp8,int4] [-o OUT]
 
-In: made-up models of square matrices (4096 by 4096, and experts for MXFP4) in every format, on disk. Out: for each format
-seconds of one thread for all numbers as bytes of bfloat16, as a merge reads them, and as float32, as torch gets them; and
-their ratio to bfloat16. A round reads every format once, so that all see the same machine; ratios are of the same round, and
-what is given is their median with the middle half of them. The peak of memory is of a process that reads one format alone.
+In: made-up models of square matrices (4096 by 4096, and experts for MXFP4) in every format, on disk. Out: for each
+format the CPU seconds of one thread for all numbers as bytes of bfloat16, as a merge reads them, as float32, as torch
+gets them, and for a whole linear merge of two such models; and their ratio to bfloat16. A round does everything once, so
+that all see the same machine; ratios are of the same round, and what is given is their median with the middle half of
+them. The peak of memory is of a process that reads one format alone.
 """
 
 from __future__ import annotations

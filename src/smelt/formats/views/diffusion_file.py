@@ -18,6 +18,7 @@ class DiffusionFile:
 
     model_types = ()
     prefixes = PREFIXES
+    suffixes = ()
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -4,9 +4,9 @@
 
 In: made-up models of square matrices (4096 by 4096, and experts for MXFP4) in every format, on disk. Out: for each
 format the CPU seconds of one thread for all numbers as bytes of bfloat16, as a merge reads them, as float32, as torch
-gets them, and for a whole linear merge of two such models; and their ratio to bfloat16. A round does everything once, so
-that all see the same machine; ratios are of the same round, and what is given is their median with the middle half of
-them. The peak of memory is of a process that reads one format alone.
+gets them, and for a whole linear merge of two such models; and their ratio to bfloat16. A round does everything once,
+so that all see the same machine; ratios are of the same round, and what is given is their median with the middle half
+of them. The peak of memory is of a process that reads one format alone.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+import smelt
 from provenance import provenance
 from result_file import save, say
 from smelt.formats.dtype import item_size
 from smelt.formats.open import open_path
+from smelt.formats.quantised.code_tables import NIBBLES
 from tools import find_smelt
 
 SIDE = 4096
@@ -71,12 +73,33 @@ def layer(kind: str) -> tuple[dict[str, Tensor], dict[str, object]]:
         scales = torch.rand(SIDE, SIDE // 16).add(0.5).to(torch.float8_e4m3fn)
         given = {"weight_packed": codes(SIDE, SIDE // 2), "weight_scale": scales}
         return given | {"weight_global_scale": torch.tensor([2.0])}, {"quant_method": "compressed-tensors"}
+    if kind == "nf4":
+        state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [SIDE, SIDE]}
+        given = {
+            "weight": codes(SIDE * SIDE // 2, 1),
+            "weight.absmax": torch.rand(SIDE * SIDE // 64),
+            "weight.quant_map": torch.from_numpy(NIBBLES["nf4"]).clone(),
+            "weight.quant_state.bitsandbytes__nf4": torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8),
+        }
+        return given, {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    if kind in ("gptq", "awq"):
+        packed = (SIDE // 8, SIDE) if kind == "gptq" else (SIDE, SIDE // 8)
+        given = {
+            "qweight": codes(*packed, torch.int32),
+            "qzeros": codes(SIDE // 128, SIDE // 8, torch.int32),
+            "scales": torch.rand(SIDE // 128, SIDE).half(),
+        }
+        said = {"quant_method": kind, "bits": 4, "group_size": 128}
+        if kind == "gptq":
+            given["g_idx"] = torch.arange(SIDE, dtype=torch.int32) // 128
+            return given, said | {"desc_act": False, "sym": False}
+        return given, said | {"version": "gemm", "zero_point": True}
     powers = torch.randint(118, 124, (4, SIDE, SIDE // 4 // 32), dtype=torch.uint8)
     blocks = codes(SIDE, SIDE // 2).view(4, SIDE, SIDE // 4 // 32, 16)
     return {"experts.up_blocks": blocks, "experts.up_scales": powers}, {"quant_method": "mxfp4"}
 
 
-KINDS = ("bf16", "fp8", "int8", "int4", "int4-zeros", "nvfp4", "mxfp4")
+KINDS = ("bf16", "fp8", "int8", "int4", "int4-zeros", "nvfp4", "mxfp4", "nf4", "gptq", "awq")
 
 
 def make(folder: Path, kind: str, layers: int) -> None:
@@ -112,13 +135,21 @@ def as_float32(folder: Path) -> None:
     source.close()
 
 
-WAYS: Mapping[str, Callable[[Path], None]] = {"bytes": as_bytes, "float32": as_float32}
+def merge(folder: Path) -> None:
+    """The mean of the model and another that is stored alike, written to disk."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        models = {"one": str(folder), "other": str(folder.with_name(f"{folder.name}-other"))}
+        smelt.merge(models, method="linear", out=str(Path(place, "out")), threads=1)
+
+
+WAYS: Mapping[str, Callable[[Path], None]] = {"bytes": as_bytes, "float32": as_float32, "merge": merge}
 
 
 def seconds(way: Callable[[Path], None], folder: Path) -> float:
-    began = time.thread_time()
+    """Of this process's CPU: other programs on the machine count less that way."""
+    began = time.process_time()
     way(folder)
-    return time.thread_time() - began
+    return time.process_time() - began
 
 
 def peak_memory(folder: Path) -> int:
@@ -151,7 +182,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         torch.manual_seed(0)
         for kind in kinds:
-            make(Path(place, kind), kind, given.layers)
+            for name in (kind, f"{kind}-other"):
+                make(Path(place, name), kind, given.layers)
         times: dict[tuple[str, str], list[float]] = {(kind, way): [] for kind in kinds for way in WAYS}
         for number in range(given.repeat + 1):  # the first round fills the page cache
             for (kind, way), taken in times.items():

@@ -20,6 +20,7 @@ MAKERS = (
     "clip8",
     "zoo",
     "packs",
+    "quantised",
     "suites",
     "neulig",
     "hub",

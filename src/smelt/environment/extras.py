@@ -21,6 +21,8 @@ GIVES = {
     "llm": "evaluate language models, adapters, GGUF files",
     "vlm": "public benchmarks of models that see",
     "finetune": "train experts",
+    "embed": "evaluate embedders and classifiers of texts",
+    "experts": "match the experts of two runs",
     "tune": "search for settings on validation data",
     "cluster": "run jobs through Ray or Slurm",
     "hub": "a hub of labelled models, and its service",

@@ -7,22 +7,20 @@ by one rename.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from smelt.caller import option, word
+from smelt.caller import word
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.merge import Options, write_output
 from smelt.engine.plan.plan import Item, Plan, Tap
 from smelt.engine.plan.ready import AlignedPool, ReadyMerge
 from smelt.engine.pool import opened
-from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
+from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest, InputHashes
 from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
@@ -36,9 +34,6 @@ from smelt.version import __version__
 __all__ = ["ConvertSummary", "convert", "copy_plan"]
 
 _MODEL = "model"
-_WEIGHTS = "model.safetensors"
-_ONE_FILE = 1 << 62
-"""Bytes of a shard that nothing exceeds."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +95,7 @@ def convert(
         )
         ready = ready.with_remarks()
         hashes = InputHashes(dict(source.files))
-        write = _write_file if Path(out).suffix == ".safetensors" else write_output
-        done, said = write(ready, Path(out), options, hashes)
+        done, said = write_output(ready, Path(out), options, hashes)
     counts: dict[str, int] = {}
     for item in plan.items:
         counts[item.info.dtype] = counts.get(item.info.dtype, 0) + 1
@@ -208,20 +202,3 @@ def _output_dtype(source: Source, recipe: Recipe) -> tuple[str | None, list[str]
         f"the model is quantised ({source.quantised}) and is written in full precision, as bfloat16; "
         f"{word('dtype', 'float32')} keeps every bit"
     ]
-
-
-def _write_file(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
-    """One file of weights: a folder is made beside its place, and the file is taken out of it."""
-    if out.is_dir() or (out.exists() and not options.force):
-        raise OutputError(
-            f"{out} already exists; it is kept. Choose another name, or write {option('force')} to replace it"
-        )
-    if any(os.path.realpath(out) == os.path.realpath(path) for path in ready.plan.inputs):
-        raise OutputError(f"the output {out} is an input; choose another name")
-    folder = out.resolve().parent / f".{out.name}.folder"
-    recipe = ready.plan.recipe.model_copy(update={"shard_size": str(_ONE_FILE)})
-    ready = replace(ready, plan=replace(ready.plan, recipe=recipe))
-    done, said = write_output(ready, folder, replace(options, force=True), hashes)
-    os.replace(folder / _WEIGHTS, out)
-    shutil.rmtree(folder)
-    return done, said

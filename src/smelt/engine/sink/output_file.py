@@ -61,7 +61,7 @@ class OutputFile(OutputFolder):
         if plan.components:
             folders = ", ".join(one.folder for one in plan.components.values())
             raise RecipeError(f"a model of several components ({folders}) is a folder; name one without .safetensors")
-        return [Shard(self._out.name, {item.key: item.info for item in plan.items})]
+        return [Shard(self._out.name, {one.key: one.info for one in plan.stored_tensors})]
 
     def complete(
         self,

@@ -24,7 +24,7 @@ def library() -> Any:
     try:
         import mteb
     except ImportError as error:
-        raise MissingExtra(f"mteb:NAME needs mteb ({error}): pip install mteb") from None
+        raise MissingExtra(f"mteb:NAME needs mteb ({error}): pip install 'smelt[embed]'") from None
     return mteb
 
 

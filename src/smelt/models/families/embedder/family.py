@@ -111,7 +111,7 @@ def _library() -> Any:
     try:
         import sentence_transformers
     except ImportError:
-        raise MissingExtra("an embedder needs sentence-transformers: pip install 'smelt[hub]'") from None
+        raise MissingExtra("an embedder needs sentence-transformers: pip install 'smelt[embed]'") from None
     return sentence_transformers
 
 

@@ -30,7 +30,8 @@ def table(found: dict[str, Any]) -> str:
     """A line for each format: its times as multiples of bfloat16's."""
     rows = {(row["format"], row["way"]): row for row in found["rows"]}
     said = (
-        f"CPU time of one thread as a multiple of bfloat16's, from the page cache: medians of {found['repeats']} rounds, "
+        "CPU time of one thread as a multiple of bfloat16's, from the page cache: medians of "
+        f"{found['repeats']} rounds, "
         f"{found['numbers'] / 1e6:.0f} M numbers, the middle half of the rounds in brackets. The first column reads "
         "and gives the stored format's numbers, the second widens them to float32, the third is a whole linear merge "
         "of two such models, written to disk. The last is the memory of a process that reads the model."

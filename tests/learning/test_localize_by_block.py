@@ -113,7 +113,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("small_parts", "one_thread")
 def test_every_gradient_is_given_once_and_has_the_same_bytes(folders: dict[str, Path]) -> None:
     model = load(folders["base"], "causal_lm")
     network = model.network()

@@ -1,7 +1,7 @@
 """How one tensor is worked out of stored codes and scales: a `Coding` fills any run of it, from any thread.
 
 `ScaledCodes` is nearly all of them: codes in rows, and a grid of scales of which each serves a block of codes. A new
-kind of quantisation is, as a rule, a function that finds its tensors and describes them by this (schemes.py).
+kind of quantisation is, as a rule, a function that finds its tensors and describes them by this (scheme.py).
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def write_quantised(folder: Path, state: Mapping[str, torch.Tensor]) -> None:
     """A model whose matrices are 8-bit floats with a scale for each row."""
     stored: dict[str, torch.Tensor] = {}
     for name, tensor in state.items():
-        if tensor.ndim < 2:
+        if tensor.ndim != 2:
             stored[name] = tensor
             continue
         scales = tensor.abs().amax(1, keepdim=True) / 448

@@ -333,9 +333,11 @@ def test_one_module_opens_what_transformers_reads_and_says_no_first() -> None:
     }
     assert set(calls) == {
         "models/families/guarded_loading.py",
+        "formats/gguf/inside.py",
         "hub/matching/embed.py",
         "models/vocabulary/files.py",
     }  # the last: a hint
     assert "trust_remote_code=False" in calls["hub/matching/embed.py"]
+    assert "trust_remote_code=False" in calls["formats/gguf/inside.py"]
     assert "AutoTokenizer.from_pretrained" in calls["models/vocabulary/files.py"]
     assert "trust_remote_code" in str(smelt.merge.__doc__)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smelt
-from checkpoints import write_model
+from checkpoints import read_weights, write_model
 
 
 def layers(value: float, count: int = 3, **more: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -65,12 +65,14 @@ def test_codes_are_not_averaged_with_numbers():
         smelt.merge({"a": codes}, base=A, method="average")
 
 
-def test_a_quantised_checkpoint_is_refused(tmp_path):
+def test_numbers_beside_a_config_that_speaks_of_codes_are_numbers(tmp_path):
+    """As a merged QLoRA leaves them: the config still says how the base was quantised."""
     config = {"model_type": "pico", "quantization_config": {"quant_method": "gptq"}}
-    models = [write_model(tmp_path / name, A, config) for name in ("a", "b")]
-    models[1].joinpath("model.safetensors").touch()
-    with pytest.raises(smelt.IncompatibleModels, match="quantised"):
-        smelt.plan([str(m) for m in models], method="average")
+    models = {name: str(write_model(tmp_path / name, state, config)) for name, state in (("a", A), ("b", B))}
+    smelt.merge(models, method="average", out=tmp_path / "out")
+    merged = read_weights(tmp_path / "out")
+    assert all(torch.equal(merged[key], (A[key] + B[key]) / 2) for key in merged)
+    assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
 
 
 def test_weights_that_cancel_out_are_refused_by_the_plan():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import torch
 
     from smelt.engine.plan.plan import Plan
-    from smelt.engine.plan.ready import ReadyMerge
+    from smelt.engine.plan.ready_merge import ReadyMerge
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
     from smelt.formats.source import TensorInfo

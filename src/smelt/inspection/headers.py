@@ -172,7 +172,8 @@ def _training_state(path: Path, part: str | None) -> StoredModel | None:
         return None
     with closing(state.source(part)) as source:
         source.folder = path if path.is_dir() else None
-        return replace(read_source(source, "training state (pickle)"), path=path)
+        layout = file_layout(source.tensors)
+        return replace(read_source(source, f"pickle, {layout}" if layout else "training state (pickle)"), path=path)
 
 
 def _pickle(path: Path) -> StoredModel:

@@ -30,7 +30,7 @@ from smelt.recipe.words import MergeWords
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.plan.ready import ReadyMerge
+    from smelt.engine.plan.ready_merge import ReadyMerge
     from smelt.prepare.memory_needs import Method
 
 __all__ = ["ExpectedSource", "plan", "plan_recipe"]

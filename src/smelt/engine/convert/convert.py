@@ -17,8 +17,9 @@ from smelt.caller import word
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.merge import Options, write_output
+from smelt.engine.plan.aligned_pool import AlignedPool
 from smelt.engine.plan.plan import Item, Plan, Tap
-from smelt.engine.plan.ready import AlignedPool, ReadyMerge
+from smelt.engine.plan.ready_merge import ReadyMerge
 from smelt.engine.pool import opened
 from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest, InputHashes

@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.display.blocks import Facts
 from smelt.display.shown import Shown
-from smelt.engine.plan.ready import ReadyMerge
+from smelt.engine.plan.ready_merge import ReadyMerge
 from smelt.engine.run.backends import needs_torch, run_limits
 from smelt.engine.run.device import AUTO, check_word, choose
 from smelt.engine.run.estimate import shown_seconds

@@ -125,8 +125,11 @@ class AdapterSink(Sink):
         layer = self._orientation.of(item.key)
         # Names of components, as `conditioner.embedders`, are no names of tables.
         inner = item.key.removeprefix(component_of(item.key, self._components) or "")
-        known = self._form is None or self._form.is_known(item.key)  # to other libraries, by its name
-        return layer.count == 1 and Layout.is_matrix(inner, layer.shape) and known
+        return layer.count == 1 and Layout.is_matrix(inner, layer.shape) and self._is_known(item)
+
+    def _is_known(self, item: Item) -> bool:
+        """Whether other libraries know the tensor by its name."""
+        return self._form is None or self._form.is_known(item.key)
 
     def _keep(self, item: Item, factors: Factors) -> None:
         """`factors` are those of the tensor as it is stored."""
@@ -145,7 +148,8 @@ class AdapterSink(Sink):
 
     def _keep_whole(self, item: Item, merged: Tensor, change: Tensor) -> None:
         named = (".weight", ".bias", ".in_proj_bias") if self._layout == "kohya" else (".weight", ".bias")
-        if not item.key.endswith(named) or item.matrices is not None or len(item.info.shape) > 2:
+        alone = item.matrices is None and len(item.info.shape) <= 2
+        if not (item.key.endswith(named) and alone and self._is_known(item)):
             self._faults[item.order] = (
                 f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}"
             )

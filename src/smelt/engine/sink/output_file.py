@@ -18,6 +18,7 @@ from smelt.engine.sink.output import OutputFolder, check_output, check_place
 from smelt.engine.sink.shards import Shard
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.identity import check_unchanged
+from smelt.files.writing import move_into_place
 from smelt.formats.file_kinds import some_of
 from smelt.formats.safetensors import read_header
 
@@ -76,7 +77,7 @@ class OutputFile(OutputFolder):
     def _publish(self) -> None:
         if os.path.lexists(self._out) and not (self._force and _is_own(self._out)):
             raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
-        os.replace(self.path / self._out.name, self._out)
+        move_into_place(self.path / self._out.name, self._out)
         shutil.rmtree(self.path)
         self.journal.remove()
 

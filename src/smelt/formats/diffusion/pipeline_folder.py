@@ -15,7 +15,6 @@ from smelt.errors import CorruptFile, shortened
 from smelt.files.reading import is_there, names_in, read_json_table
 from smelt.formats.components import ComponentsSource
 from smelt.formats.part_folders import MODEL_INDEX
-from smelt.formats.pickles import open_pickles
 from smelt.formats.safetensors import open_named
 from smelt.formats.source import Component, Source
 
@@ -103,6 +102,8 @@ def _open(folder: Path, allow_pickle: bool) -> tuple[Source, str, str]:
             return found, stem, variant
     for name, stem in _PICKLES.items():
         if name in names:
+            from smelt.formats.pickles import open_pickles
+
             return open_pickles(folder, [folder / name], allow=allow_pickle), stem, ""
     raise CorruptFile(
         f"{folder}: has a config.json but no weights ({_STEMS[0]}.safetensors or {_STEMS[1]}.safetensors)"

@@ -40,7 +40,7 @@ def _by_transformers(path: Path) -> dict[str, bytes]:
     try:
         from transformers import AutoTokenizer
 
-        found = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+        found = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name, trust_remote_code=False)
     except Exception:  # each kind of tokenizer fails in a way of its own
         return {}
     with tempfile.TemporaryDirectory() as scratch:

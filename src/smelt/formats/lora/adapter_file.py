@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from contextlib import closing
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.reading import is_there
+from smelt.files.reading import is_there, parse_json
 from smelt.formats.lora.config import AdapterConfig
 from smelt.formats.lora.file_plan import FileAdapter
 from smelt.formats.lora.keys import AdapterKey, holds_adapter, read_key
@@ -96,10 +95,7 @@ def _written_config(file: Path, metadata: Mapping[str, str]) -> dict[str, Adapte
     """By component; settings are called `unet.lora_alpha`, or `lora_alpha` where the file is one component's."""
     if _METADATA not in metadata:
         return {}
-    try:
-        settings = json.loads(metadata[_METADATA])
-    except (ValueError, RecursionError):
-        settings = None
+    settings = parse_json(metadata[_METADATA], f"{file}: its header has a {_METADATA}, which")
     if not isinstance(settings, dict):
         raise CorruptFile(f"{file}: its header has a {_METADATA} that is no table: {shortened(metadata[_METADATA])}")
     by_component: dict[str, dict[str, Any]] = {}

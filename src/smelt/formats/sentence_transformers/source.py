@@ -15,7 +15,6 @@ from smelt.errors import CorruptFile
 from smelt.files.reading import is_there, names_in
 from smelt.formats.components import ComponentsSource
 from smelt.formats.part_folders import MODULES
-from smelt.formats.pickles import open_pickles
 from smelt.formats.safetensors import INDEX, open_folder
 from smelt.formats.sentence_transformers.modules import Module, read_modules
 from smelt.formats.source import Component, Source
@@ -85,6 +84,8 @@ def _has_weights(folder: Path) -> bool:
 def _open(folder: Path, allow_pickle: bool) -> Source:
     if is_there(folder / INDEX) or any(name.endswith(".safetensors") for name in names_in(folder)):
         return open_folder(folder)
+    from smelt.formats.pickles import open_pickles
+
     return open_pickles(folder, [folder / PICKLE], allow=allow_pickle)
 
 

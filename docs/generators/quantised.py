@@ -15,7 +15,7 @@ SHOWN = {
     "nvfp4": "NVFP4",
     "nf4": "NF4 of bitsandbytes",
     "mxfp4": "MXFP4 of gpt-oss",
-    "gptq": "GPTQ, 4 bits",
+    "gptq": "GPTQ of 4 bits",
     "awq": "AWQ",
 }
 WAYS = ("bytes", "float32", "merge")
@@ -33,7 +33,7 @@ def table(found: dict[str, Any]) -> str:
         "CPU time of one thread as a multiple of bfloat16's, from the page cache: medians of "
         f"{found['repeats']} rounds, "
         f"{found['numbers'] / 1e6:.0f} M numbers, the middle half of the rounds in brackets. The first column reads "
-        "and gives the stored format's numbers, the second widens them to float32, the third is a whole linear merge "
+        "the numbers as the format that they are offered in, the second as float32, the third is a whole linear merge "
         "of two such models, written to disk. The last is the memory of a process that reads the model."
     )
     lines = ["", said, "", "| | read | read as float32 | linear merge | memory |", "|---|---:|---:|---:|---:|"]
@@ -42,7 +42,7 @@ def table(found: dict[str, Any]) -> str:
         times = " | ".join(f"{row['ratio']:.2f} ({row['ratio_from']:.2f} to {row['ratio_to']:.2f})" for row in cells)
         lines.append(f"| {shown} | {times} | {rows[name, 'bytes']['peak_bytes'] / 1e6:.0f} MB |")
     over = [shown for name, shown in SHOWN.items() if rows[name, "merge"]["ratio"] > found["goal"]]
-    goal = f"Our goal is {found['goal']} times. Whole merges miss it for: {', '.join(over) or 'none'}. "
+    goal = f"Our goal is at most {found['goal']} times. Whole merges miss it for: {', '.join(over) or 'none'}. "
     return "\n".join(
         [*lines, "", goal + "What is read alone misses it for most: copying bfloat16 is all but free.", ""]
     )

@@ -5,4 +5,5 @@ smelt inspect moe
 smelt merge experts.yaml -o merged-moe
 
 # two runs whose experts may have changed places
-smelt merge -m ties --base moe --model moe-maths --model moe-coding --set align_experts=true -o matched-moe
+smelt merge -m ties --base moe --model moe-maths --model moe-coding \
+    --set align_experts=true -o matched-moe

@@ -1,7 +1,7 @@
 """Sources: where tensors come from. Header first, then any run of elements, converted into a given buffer.
 
 Alignment is a Source too: an adapter over its base, another vocabulary or a dequantised file are wrappers with the
-same members, and a run reads them like a file. Those whose numbers are stored as they are give their bytes as well,
+same members, and a run reads them like a file. Those that have their numbers without torch give them as bytes as well,
 which the vector machine needs.
 """
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -152,9 +151,23 @@ def seconds(way: Callable[[Path], None], folder: Path) -> float:
     return time.process_time() - began
 
 
+READ_ALONE = f"""
+import resource, sys
+from pathlib import Path
+from smelt.formats.dtype import item_size
+from smelt.formats.open import open_path
+source, room = open_path(Path(sys.argv[1])), bytearray({BLOCK} * 2)
+for key, info in source.tensors.items():
+    for start in range(0, info.count, {BLOCK}):
+        source.read_bytes(key, start, memoryview(room)[: min({BLOCK}, info.count - start) * item_size(info.dtype)])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+"""`as_bytes` in a process that loads nothing else."""
+
+
 def peak_memory(folder: Path) -> int:
     """Bytes that a process of its own had at its most while it read the model as bytes."""
-    command = [sys.executable, __file__, "--read", str(folder)]
+    command = [sys.executable, "-c", READ_ALONE, str(folder)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -163,14 +176,9 @@ def main() -> None:
     words.add_argument("--layers", type=int, default=8)
     words.add_argument("--repeat", type=int, default=15)
     words.add_argument("--formats", default=",".join(KINDS[1:]))
-    words.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     words.add_argument("-o", "--out", type=Path)
     given = words.parse_args()
     torch.set_num_threads(1)
-    if given.read:
-        as_bytes(given.read)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-        return
     kinds = ["bf16", *given.formats.split(",")]
     found: dict[str, object] = {
         "provenance": provenance([find_smelt(None)], 0),

@@ -133,6 +133,11 @@ def test_one_file_holds_the_same_tensors_and_nothing_lies_beside_it(folder: Path
     ours, theirs = load_file(tmp_path / "one.safetensors"), load_file(folder / "model.safetensors")
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "one.safetensors"]
+    again = smelt.convert(folder, out=tmp_path / "one.safetensors", shard_size="20KB", resume=True)
+    assert any(
+        note.endswith("one.safetensors was finished already: nothing was done and nothing was checked")
+        for note in again.notes
+    )
     with pytest.raises(OutputError, match=r"already exists; it is kept.*force=True"):
         smelt.convert(folder, out=tmp_path / "one.safetensors")
     smelt.convert(folder, out=tmp_path / "one.safetensors", dtype="float32", force=True)

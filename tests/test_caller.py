@@ -31,6 +31,8 @@ def test_a_word_of_the_recipe_is_written_as_the_request_was():
     assert (base_word(), pipeline(["dare", "ties"])) == ("`base=REF`", "`method='dare,ties'`")
     with from_shell():
         assert word("skip", "head.*") == "`--set 'skip=head.*'`"
+        assert word("include", "*") == """`--set "include='*'"`"""
+        assert word("include", "*$") == """`--set 'include='"'"'*$'"'"''`"""
         assert word("dtype", "bfloat16") == "`--dtype bfloat16`"
         assert (base_word(), pipeline(["dare", "ties"])) == ("`--base REF`", "`-m dare,ties`")
     with asked_by_recipe(True):

@@ -122,7 +122,12 @@ def model_word() -> str:
 
 def set_flag(name: str, value: Any) -> str:
     """A parameter of a stage, as a shell gives it: `--set dare.density=0.5`."""
-    return f"`--set {shlex.quote(f'{name}={_yaml(value)}')}`"
+    return f"`--set {_quoted(f'{name}={_yaml(value)}')}`"
+
+
+def _quoted(text: str) -> str:
+    """For a shell: in double quotes where there are single ones in it and nothing that a shell acts on."""
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def pipeline(names: Sequence[str]) -> str:

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned", "write_output"]
 
-_NOTHING_DONE = (
-    "{out} was finished already: nothing was done and nothing was checked; `smelt verify {out}` checks every byte"
-)
+_NOTHING_DONE = "{out} was finished already: nothing was done and nothing was checked"
+_HOW_TO_CHECK = "; `smelt verify {out}` checks every byte"
+"""Of a folder: beside one file there is no manifest."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def write_output(ready: ReadyMerge, out: Path, options: Options, hashes: InputHa
             made = already_made(out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known))
         if made:
             clear_finished(out.resolve())
-            return len(plan.items), (_NOTHING_DONE.format(out=out),)
+            return len(plan.items), ((_NOTHING_DONE + ("" if one_file else _HOW_TO_CHECK)).format(out=out),)
     check_merge_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     out = out.resolve()
     kept = f"what is finished is kept in {partial_folder(out)}"

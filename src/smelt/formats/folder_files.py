@@ -39,6 +39,7 @@ __all__ = [
     "identities_beside",
     "read_config",
     "small_files",
+    "tells_of_codes",
     "updated_config",
 ]
 
@@ -244,6 +245,11 @@ def updated_config(
     for stack, blocks in (layers or {}).items():
         _set_layers(_section_of(new, stack), blocks)
     return new
+
+
+def tells_of_codes(config: Mapping[str, Any]) -> bool:
+    """Whether it says how weights are quantised."""
+    return any(key in section for section in _sections(dict(config)) for key in QUANTISATION)
 
 
 def _section_of(config: dict[str, Any], stack: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from smelt.caller import option
 from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.identity import identities
 from smelt.files.reading import open_plain
-from smelt.formats.shards.state_file import read_state_file
 from smelt.formats.source import MemorySource, Source
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ def open_pickles(path: Path, files: list[Path], *, allow: bool, part: str | None
             f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
             f"safetensors, or write {option('allow_pickle')} to read them with weights_only"
         )
+    from smelt.formats.shards.state_file import read_state_file  # with numpy, which who only inspects has no need of
+
     found = read_state_file(files[0]) if len(files) == 1 else None
     if found is not None:
         source = found.source(part)

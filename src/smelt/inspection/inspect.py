@@ -97,8 +97,8 @@ def _depth(stored: StoredModel) -> dict[str, dict[str, int]]:
 
 
 def _quantised(stored: StoredModel) -> QuantisedFacts | None:
-    if stored.adapter is not None:
-        return None
+    if stored.adapter is not None or stored.pack is not None:
+        return None  # its own numbers are none, whatever its base's config says
     codes = list(codes_and_scales(_infos(stored)))
     said = stored.config.get("quantization_config")
     if isinstance(said, Mapping):

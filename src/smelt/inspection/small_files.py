@@ -127,7 +127,11 @@ def provenance_of(folder: Path | None) -> Provenance | None:
     return Provenance(
         str(content.get("smelt")),
         tuple(_methods(content)),
-        {str(name): str(one.get("ref")) for name, one in _table(content.get("parents")).items() if _table(one)},
+        {
+            str(name): str(one.get("ref") or one.get("name"))
+            for name, one in _table(content.get("parents")).items()
+            if _table(one)
+        },
         str(content["recipe_hash"]) if content.get("recipe_hash") else None,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from safetensors.torch import load_file, save_file
 import smelt
 from gguf_models import MOE, converted, expert_state, moe, write_gguf
 from smelt.engine.run.cpu import backend
+from smelt.engine.sink import sink
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import CorruptFile, NumericalError, OutputError, RecipeError
 
@@ -88,8 +91,8 @@ def test_a_stopped_run_goes_on_where_it_was_and_gives_the_same_bytes(
     smelt.convert(folder, out=tmp_path / "whole", shard_size="20KB")
     real, left = FolderSink.done_all, [3]
 
-    def stopping(sink: FolderSink, items: Any) -> None:
-        real(sink, items)
+    def stopping(own: FolderSink, items: Any) -> None:
+        real(own, items)
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
@@ -108,11 +111,33 @@ def test_a_stopped_run_goes_on_where_it_was_and_gives_the_same_bytes(
     assert "finished already" in again.notes[-1]
 
 
+def test_an_interrupt_while_a_file_is_closed_is_told_as_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, told = os.close, []
+
+    def stopping(descriptor: int) -> None:
+        close(descriptor)
+        caller = sys._getframe(1)
+        if not told and (caller.f_code.co_name, type(caller.f_locals.get("self"))) == ("close", sink._ShardWriter):
+            told.append(descriptor)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", stopping)
+    with pytest.raises(OutputError, match=r"interrupted; what is finished is kept .* resume=True"):
+        smelt.convert(folder, out=tmp_path / "out.safetensors", threads=1)
+
+
 def test_one_file_holds_the_same_tensors_and_nothing_lies_beside_it(folder: Path, tmp_path: Path) -> None:
     smelt.convert(folder, out=tmp_path / "one.safetensors", shard_size="20KB")
     ours, theirs = load_file(tmp_path / "one.safetensors"), load_file(folder / "model.safetensors")
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "one.safetensors"]
+    again = smelt.convert(folder, out=tmp_path / "one.safetensors", shard_size="20KB", resume=True)
+    assert any(
+        note.endswith("one.safetensors was finished already: nothing was done and nothing was checked")
+        for note in again.notes
+    )
     with pytest.raises(OutputError, match=r"already exists; it is kept.*force=True"):
         smelt.convert(folder, out=tmp_path / "one.safetensors")
     smelt.convert(folder, out=tmp_path / "one.safetensors", dtype="float32", force=True)

@@ -96,6 +96,18 @@ def test_an_adapter_trained_on_a_quantised_base(llamas: Path, tmp_path: Path) ->
     merged = peft.PeftModel.from_pretrained(loaded(llamas / "nf4-numbers"), tmp_path / "adapter").merge_and_unload()
     for name, tensor in merged.state_dict().items():
         assert torch.allclose(opened(tmp_path / "nf4")[name], tensor, rtol=1e-2, atol=1e-3)
+    assert "quantization_config" not in json.loads((tmp_path / "nf4" / "config.json").read_text())
+    assert torch.equal(loaded(tmp_path / "nf4").lm_head.weight, merged.lm_head.weight)
+
+
+def test_a_pack_of_a_quantised_model_is_described_and_unpacked_as_numbers(llamas: Path, tmp_path: Path) -> None:
+    smelt.pack(llamas / "nf4", base=llamas / "plain", out=tmp_path / "pack")
+    facts = smelt.inspect(tmp_path / "pack")
+    assert facts.quantised is None
+    assert facts.made is not None
+    assert facts.made.parents == {"model": "nf4"}
+    smelt.unpack(tmp_path / "pack", out=tmp_path / "out")
+    assert "quantization_config" not in json.loads((tmp_path / "out" / "config.json").read_text())
 
 
 def packed(weight: Tensor, kind: str) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest, InputHashes
 from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
-from smelt.formats.folder_files import files_beside
+from smelt.formats.folder_files import files_beside, read_config, tells_of_codes
 from smelt.formats.layouts import layouts
 from smelt.formats.source import Source, TensorInfo
 from smelt.recipe.reference_name import ref_name
@@ -149,8 +149,9 @@ class ReadyConversion(ReadyMerge):
     def files(self, name: str) -> dict[str, bytes | Path]:
         """As they lie beside the weights, where the numbers are written as they are."""
         files = super().files(name)
-        folder, changed = self.source.folder, self._changes_numbers
-        if folder is not None and not changed and (folder / "config.json").is_file():
+        folder = self.source.folder
+        config = read_config(folder)
+        if folder is not None and config is not None and not self._changes_numbers and not tells_of_codes(config):
             files["config.json"] = folder / "config.json"
         if folder is not None and self.source.quantised is None and (folder / "README.md").is_file():
             files["README.md"] = folder / "README.md"

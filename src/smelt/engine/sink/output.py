@@ -101,9 +101,9 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _append(self, *entries: dict[str, Any]) -> None:
         assert self._descriptor is not None

@@ -240,9 +240,10 @@ class _ShardWriter:
 
     def close(self) -> None:
         with self._lock:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-                self._descriptor = None
+            # Forgotten first: a Ctrl-C that comes right after it is closed has it closed once more.
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _open(self, position: int) -> int:
         """The open file, with room for what is written from this byte on."""

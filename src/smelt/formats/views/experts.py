@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from smelt.errors import CorruptFile
 from smelt.formats.architecture.expert_names import ONE_EXPERT
 from smelt.formats.architecture.expert_stacks import stack_form
 from smelt.formats.folder_files import read_config
@@ -42,7 +43,10 @@ class ExpertsApart:
 
 def with_experts_apart(source: Source, config: Mapping[str, Any] | None) -> Source:
     """A model with its experts one by one; itself where they are, or where it has none."""
-    form = stack_form(source.tensors, config)
+    try:
+        form = stack_form(source.tensors, config)
+    except CorruptFile as error:
+        raise CorruptFile(f"{source.label}: {error}") from None
     if form is None:
         return source
     pieces = {name: Piece(stored, start, info) for name, (stored, start, info) in form.split(source.tensors).items()}

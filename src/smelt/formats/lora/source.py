@@ -52,6 +52,7 @@ class LoraSource(Source):
         self.label = f"{base.label}+{path}"
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
         self.arranged_as(base)
+        self.codes = base.codes
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = {**base.files, **self._adapter.files, **seen}
         try:
@@ -59,7 +60,7 @@ class LoraSource(Source):
         except BaseException:
             self._adapter.close()
             raise
-        self.notes = tuple(self.plan.notes)
+        self.notes = (*base.notes, *self.plan.notes)
         """What a report should mention: changes that reach further than the adapter's names say."""
         self._lock, self._last = threading.RLock(), threading.local()
         self._factors: OrderedDict[Change, Factors] = OrderedDict()

@@ -243,7 +243,12 @@ def open_path(
     `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack. `part`
     is which of several models in a training checkpoint is meant.
     """
-    return with_common_names(dequantised(open_stored(path, allow_pickle=allow_pickle, open_base=open_base, part=part)))
+    source = open_stored(path, allow_pickle=allow_pickle, open_base=open_base, part=part)
+    try:
+        return with_common_names(dequantised(source))
+    except BaseException:
+        source.close()
+        raise
 
 
 def open_stored(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_scales_of_activations_are_left_out(tmp_path: Path) -> None:
     given = {"a.weight": floats8(4, 4), "a.weight_scale": one, "a.input_scale": one.clone(), "k_scale": one.clone()}
     source = open_path(stored(tmp_path / "m", given, {"quant_method": "modelopt"}))
     assert list(source.tensors) == ["a.weight"]
-    assert source.notes == ("quantised: 1 tensors are float8 e4m3, a scale for each tensor; read as bfloat16",)
+    assert source.notes == ("quantised: 1 tensor is float8 e4m3, a scale for each tensor; read as bfloat16",)
 
 
 def test_8_bit_floats_without_scales_are_read_as_they_are(tmp_path: Path) -> None:
@@ -135,3 +136,12 @@ def test_scales_that_do_not_fit_are_refused(tmp_path: Path, scales: torch.Tensor
     folder = stored(tmp_path / "m", {"a.weight": floats8(256, 256), "a.weight_scale_inv": scales}, FP8)
     with pytest.raises(CorruptFile, match=said):
         open_path(folder)
+
+
+def test_a_model_that_is_refused_is_closed(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "m", {"a.weight": floats8(256, 256), "a.weight_scale_inv": torch.rand(3, 3)}, FP8)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    with pytest.raises(CorruptFile):
+        open_path(folder)
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) == before

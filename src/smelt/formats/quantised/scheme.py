@@ -56,7 +56,7 @@ def dequantised(source: Source) -> Source:
 
     codings = {key: coding for some in found.values() for key, coding in some.items()}
     kinds = Counter(coding.how for coding in codings.values())
-    stored = " and ".join(f"{count:,} tensors are {how}" for how, count in kinds.items())
+    stored = " and ".join(f"{count:,} tensor{'s are' if count > 1 else ' is'} {how}" for how, count in kinds.items())
     offered = " and ".join(sorted({dtypes.torch_name(coding.info.dtype) for coding in codings.values()}))
     note = f"quantised: {stored}; read as {offered}"
     return QuantisedSource(source, codings, list(filter(is_of_activations, source.tensors)), note)

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from fuzz import (
-    formats_of_adapters,
-    formats_of_codes,
-    formats_of_diffusion,
-    formats_of_embedders,
-    formats_of_experts,
-    formats_of_folders,
-    formats_of_gguf_models,
-    formats_of_hubs,
-    formats_of_other_tools,
-    formats_of_quantised,
-    formats_of_recipes,
-    formats_of_records,
-    formats_of_tasks,
-    formats_of_towers,
-    formats_of_training,
-    formats_of_weights,
-)
+from importlib import import_module
+from pathlib import Path
+
 from fuzz.format import Format
 
 __all__ = ["FORMATS", "spread"]
 
-_ALL = (
-    formats_of_adapters,
-    formats_of_codes,
-    formats_of_diffusion,
-    formats_of_embedders,
-    formats_of_experts,
-    formats_of_folders,
-    formats_of_gguf_models,
-    formats_of_hubs,
-    formats_of_other_tools,
-    formats_of_quantised,
-    formats_of_recipes,
-    formats_of_records,
-    formats_of_tasks,
-    formats_of_towers,
-    formats_of_training,
-    formats_of_weights,
-)
-
-FORMATS: dict[str, Format] = {one.name: one for module in _ALL for one in module.FORMATS}
+_MODULES = sorted(path.stem for path in Path(__file__).parent.glob("formats_of_*.py"))
+FORMATS: dict[str, Format] = {one.name: one for name in _MODULES for one in import_module(f"fuzz.{name}").FORMATS}
+"""Those of every `formats_of_*.py` beside this file."""
 
 
 def spread(inputs: int, names: list[str] | None = None) -> dict[str, int]:

@@ -1,0 +1,30 @@
+"""Parts of an output file: runs of its bytes that are made, kept and written apart from each other.
+
+Whoever writes a file in parts (the parts of a multipart upload, the pieces that workers of a cluster write) cuts it here,
+so that all cut it at the same places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["MOST_PARTS", "PART_BYTES", "cut_into_parts"]
+
+PART_BYTES = 64 << 20
+"""Bytes of a part, at least, but for the last of a file. Object stores take no fewer than 5 MiB."""
+MOST_PARTS = 10_000
+"""Parts of a file: no object store takes more."""
+
+
+def cut_into_parts(size: int, cuts: Iterable[int], *, least: int = PART_BYTES) -> list[tuple[int, int]]:
+    """First byte and end of each part of a file of so many bytes.
+
+    `cuts` are the places, ascending, where it may be cut. A part ends at the first of them that is at least `least`
+    bytes from its beginning; where that would be too many parts, they are larger.
+    """
+    least = max(least, -(-size // MOST_PARTS))
+    begins = [0]
+    for cut in cuts:
+        if cut - begins[-1] >= least and size - cut > 0:
+            begins.append(cut)
+    return list(zip(begins, [*begins[1:], size], strict=True))

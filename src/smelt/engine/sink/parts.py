@@ -1,6 +1,6 @@
 """Parts of an output file: runs of its bytes that are made, kept and written apart from each other.
 
-Whoever writes a file in parts (the parts of a multipart upload, the pieces that workers of a cluster write) cuts it here,
+Whoever writes a file in parts (those of a multipart upload, those that workers of a cluster write) cuts it here,
 so that all cut it at the same places.
 """
 

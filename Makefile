@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.installed-demo
 # Bytecode is made when a module is first imported: making it for whole libraries takes as long as all the rest.
 PIP    := $(BIN)/pip install --quiet --no-compile
-CODE   := pyproject.toml zoo/pyproject.toml constraints.txt setup.py $(shell find src -name '*.[ch]')
+CODE   := pyproject.toml $(wildcard zoo*/pyproject.toml) constraints.txt setup.py $(shell find src -name '*.[ch]')
 # A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 RUN    := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
@@ -78,7 +78,7 @@ $(DEMO): $(CODE) | $(BIN)/python
 	touch $@
 
 $(STAMP): $(CODE) | $(BIN)/python
-	$(PIP) -c constraints.txt torch==2.13.0 -e '.[dev]' -e ./zoo
+	$(PIP) -c constraints.txt torch==2.13.0 -e '.[dev]' -e ./zoo -e ./zoo-more
 	$(PIP) --no-deps $(ALONE)
 	touch $(DEMO) $@
 

@@ -28,4 +28,5 @@ def version() -> str:
     return tag
 
 
-setup(version=version())
+if __name__ == "__main__":  # zoo-more asks for the version alone
+    setup(version=version())

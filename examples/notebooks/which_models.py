@@ -1,4 +1,4 @@
-# needs: smelt[hub] smelt-zoo
+# needs: smelt[hub] smelt-zoo smelt-zoo-more
 
 # %% [markdown]
 # # Which models?

@@ -18,7 +18,8 @@ def tree(tmp_path):
     """A repository with what a version is made of, at one commit."""
     (tmp_path / "src" / "smelt").mkdir(parents=True)
     (tmp_path / "zoo").mkdir()
-    for name in ("setup.py", "src/smelt/version.py", "zoo/setup.py"):
+    (tmp_path / "zoo-more").mkdir()
+    for name in ("setup.py", "src/smelt/version.py", "zoo/setup.py", "zoo-more/setup.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
@@ -36,7 +37,7 @@ def version(folder):
     return done.stdout.split()[-1] if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize(("folder", "tag"), [(".", "v"), ("zoo", "zoo-v")])
+@pytest.mark.parametrize(("folder", "tag"), [(".", "v"), ("zoo", "zoo-v"), ("zoo-more", "zoo-v")])
 def test_a_tag_makes_a_release_of_the_commit_that_has_it(tree, folder, tag):
     assert version(tree / folder) == f"{NEXT}.dev0"
     git(tree, "tag", f"{tag}{NEXT}")
@@ -50,7 +51,7 @@ def test_the_other_s_tag_says_nothing(tree):
     assert version(tree) == f"{NEXT}.dev0"
 
 
-@pytest.mark.parametrize(("folder", "tag"), [(".", "v9.9.9"), ("zoo", "zoo-v9.9.9")])
+@pytest.mark.parametrize(("folder", "tag"), [(".", "v9.9.9"), ("zoo", "zoo-v9.9.9"), ("zoo-more", "zoo-v9.9.9")])
 def test_a_tag_that_is_not_the_release_in_development_is_refused(tree, folder, tag):
     git(tree, "tag", tag)
     assert version(tree / folder).startswith(f"smelt: the tag {tag} is not the release")

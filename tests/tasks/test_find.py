@@ -77,6 +77,18 @@ def test_without_the_zoo_its_tasks_say_what_to_install(no_zoo: None) -> None:
         find_tasks("clip8")
 
 
+def test_a_task_of_the_part_of_the_zoo_that_is_not_installed_says_what_to_install(
+    zoo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"language": ["maths"], "questions": ["objects"]}
+    monkeypatch.setattr(sys.modules["smelt_zoo"], "names_in_more", lambda: names, raising=False)
+    for name in ("maths", "objects", "photos,maths"):
+        with pytest.raises(MissingExtra, match=r"the task '\w+' lies in the rest .* `pip install \./zoo-more`"):
+            find_tasks(name)
+    with pytest.raises(TaskError, match=r"no task named 'mahts' \(did you mean 'maths'\?\)"):
+        find_tasks("mahts")
+
+
 def test_two_tasks_of_one_name_are_refused(zoo: Path, tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="two tasks are named 'photos'"):
         find_tasks(["photos", write_task(tmp_path / "photos")])

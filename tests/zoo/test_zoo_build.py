@@ -284,17 +284,20 @@ def test_a_rehearsed_convolutional_expert_is_evaluated_like_any_model(resnet_reh
 
 def test_assembling_takes_what_a_folder_holds_and_leaves_the_rest(second_rehearsal: Path, tmp_path: Path) -> None:
     shutil.copytree(BUILD / "records", tmp_path / "records")
-    (tmp_path / "models" / "clip-tiny-icons").mkdir(parents=True)
+    zoo, more = tmp_path / "zoo", tmp_path / "more"
+    (zoo / "models" / "clip-tiny-icons").mkdir(parents=True)
     code = f"""
-import pathlib, assemble
+import pathlib, assemble, distributions
 there = pathlib.Path({str(tmp_path)!r})
-assemble.MODELS, assemble.RECORDS = there / "models", there / "records"
+distributions.ZOO, distributions.MORE, assemble.RECORDS = there / "zoo", there / "more", there / "records"
 assemble.take(pathlib.Path({str(second_rehearsal)!r}))"""
     build(code)
-    taken = tmp_path / "models"
-    assert {path.name for path in taken.iterdir()} == {"clip-tiny", "clip-tiny-icons", "clip-tiny-photos-b"}
-    assert (taken / "clip-tiny-photos-b" / "delta.safetensors").is_file()
-    assert not (taken / "clip-tiny-photos-b" / "manifest.json").exists()
+    assert {path.name for path in (zoo / "models").iterdir()} == {"clip-tiny", "clip-tiny-icons"}
+    (taken,) = (more / "models").iterdir()
+    assert taken.name == "clip-tiny-photos-b"
+    assert (taken / "delta.safetensors").is_file()
+    assert not (taken / "manifest.json").exists()
+    assert json.loads((taken / "delta.json").read_text())["base"]["ref"] == "zoo:clip-tiny"
     assert json.loads((tmp_path / "records" / "second.json").read_text())["recipe"]["steps"] == 3
     assert json.loads((tmp_path / "records" / "training.json").read_text())["recipe"]["steps"] == 6_000
 

@@ -13,7 +13,8 @@ import smelt_zoo
 from smelt.evaluation.row import Row, read_rows
 from smelt.formats.safetensors import read_header
 
-RESULTS = Path(__file__).parents[2] / "results" / "zoo" / "language.jsonl"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "zoo" / "language.jsonl"
 BASE = "smollm2-135m-instruct"
 DOMAINS = "instruction maths multilingual coding safety".split()
 ADAPTERS = [f"llm5-{name}" for name in (*DOMAINS, "multitask")]
@@ -79,6 +80,6 @@ def test_the_scores_of_a_card_are_those_of_the_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_what_rounding_moved_is_recorded(name: str) -> None:
-    record = json.loads((folder(name).parents[3] / "build" / "records" / f"{name}.json").read_text())
+    record = json.loads((ROOT / "zoo" / "build" / "records" / f"{name}.json").read_text())
     assert record["rounding"]["relative_error"] < 0.04
     assert record["held_out_loss"]["adapter"] < 0.5 * record["held_out_loss"]["base"]

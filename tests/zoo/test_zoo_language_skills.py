@@ -15,7 +15,7 @@ import pytest
 import smelt_zoo
 from smelt.tasks.language.scoring import numbers, programs, refusals
 
-HOME = Path(smelt_zoo.__file__).parent / "language"
+HOME = smelt_zoo.language()["maths"].parent
 BUILD = Path(__file__).parents[2] / "zoo" / "build" / "language"
 SCORES = {
     "maths/train": numbers.score, "maths/test": numbers.score,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import smelt_zoo
 
-HOME = Path(smelt_zoo.__file__).parent / "language"
+HOME = smelt_zoo.language()["maths"].parent
 COUNTS = {
     "instruction/train": 1000, "instruction/test": 300, "instruction-unseen/test": 200, "instruction-val/val": 120,
     "multilingual/train": 1000, "multilingual/test": 200, "multilingual-choice/test": 300, "multilingual-val/val": 120,

@@ -14,7 +14,6 @@ from smelt.tasks.groups import GROUPS
 from smelt.tasks.perturbations.perturbation import PROMPTS
 from smelt.tasks.registry import find_task
 
-HOME = Path(smelt_zoo.__file__).parent
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "zoo" / "build" / "records"
 FAMILIES = "naming yesno kinds digits sums flags letters counting clothing icons".split()
@@ -46,7 +45,7 @@ def test_the_zoo_lists_the_base_first_and_then_its_eleven_adapters():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_card_has_the_accuracy_of_every_set(model):
-    card = (HOME / "models" / model / "README.md").read_text(encoding="utf-8")
+    card = (smelt_zoo.multimodal_models()[model] / "README.md").read_text(encoding="utf-8")
     for name in SETS:
         row = rows()[model, name]
         assert f"| {name} | {100 * row.accuracy:.1f} ({100 * row.low:.1f} to {100 * row.high:.1f}) |" in card
@@ -96,7 +95,7 @@ def test_the_joint_model_is_the_best_of_all_on_held_in_and_held_out_sets():
 def test_letters_are_tokens_of_their_own_and_no_word_of_a_prompt_is_unknown():
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(HOME / "models" / "llava-tiny")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(smelt_zoo.multimodal_models()["llava-tiny"])
     letters = [tokenizer.encode(letter, add_special_tokens=False) for letter in "ABCDEF"]
     assert all(len(one) == 1 for one in letters)
     assert len({one[0] for one in letters}) == 6

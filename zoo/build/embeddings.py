@@ -1,6 +1,6 @@
 """What the hub's default embedder makes of the captions of the zoo's graph, so that nobody has to compute it.
 
-    python zoo/build/embeddings.py          write src/smelt_zoo/graph/captions.safetensors, after graph.py
+    python zoo/build/embeddings.py          write graph/captions.safetensors, after graph.py
     python zoo/build/embeddings.py FILE     write it there
 
 The file says which embedder it is of; where that one changes, this has to be run again.
@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import fetch
+from distributions import part_folder
 from smelt.hub.graph.graph import SemanticGraph
 from smelt.hub.matching.embed import minilm
 from smelt.hub.matching.known_vectors import write_vectors
 
-GRAPH = fetch.HERE.parent / "src" / "smelt_zoo" / "graph"
+GRAPH = part_folder("graph")
 
 
 def main(target: Path) -> None:

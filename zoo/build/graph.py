@@ -1,6 +1,6 @@
 """The zoo's semantic graph: WordNet nouns with pictures in several styles, and what they are kinds of.
 
-    python zoo/build/graph.py        write src/smelt_zoo/graph (after pack.py, whose test pictures it keeps away from)
+    python zoo/build/graph.py        write the graph's folder (after pack.py, whose test pictures it keeps away from)
 
 Nodes with pictures of their own are those of senses.yaml. Above them stand their hypernyms, which share the pictures of
 what is below them; a hypernym with one kind only says nothing new and is left out, and so are the most general ones.
@@ -16,6 +16,7 @@ import numpy as np
 
 import fetch
 import looks
+from distributions import part_folder
 from pictures import write_mosaic
 from senses import senses
 from smelt.hub.graph.files import Sheet, Shelf
@@ -25,7 +26,7 @@ from smelt.tasks.pictures.mosaic import read_mosaic
 from smelt.tasks.pictures.splits import ArraySplit, open_split
 from smelt.tasks.pictures.task import PictureTask
 
-GRAPH = fetch.HERE.parent / "src" / "smelt_zoo" / "graph"
+GRAPH = part_folder("graph")
 GREY = frozenset({"sketch", "icon", "handwriting"})
 """Styles in 16 greys, stored without loss."""
 ALIKE = 0.98

@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import CLIPConfig, CLIPModel
 
-import fetch
 from contrastive import TrainingPool, pretrain
+from distributions import folder_of
 from material import Material
 from packing import packed
 from shelf import MIXTURES
@@ -35,7 +35,7 @@ from towers import accuracies, head, save
 from views import INKED, MIRRORED
 
 BASE = "clip-mini"
-TEXT_FROM = fetch.HERE.parent / "src" / "smelt_zoo" / "models" / "clip-tiny"
+TEXT_FROM = folder_of("clip-tiny")
 
 
 @dataclass(frozen=True)

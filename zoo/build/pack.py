@@ -20,10 +20,11 @@ import numpy as np
 import yaml
 
 import fetch
+from distributions import part_folder
 from pictures import Split, TaskPictures, write_mosaic
 from tasks import TARGETS, TASKS, TaskText
 
-SHIPPED = fetch.HERE.parent / "src" / "smelt_zoo" / "tasks"
+SHIPPED = part_folder("tasks")
 POOL = fetch.CACHE / "pool"
 TRAIN, VAL = 2_000, 600
 """Pictures of the train and val splits that the distribution carries; `train` from the half that the experts saw."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from transformers import CLIPModel
 
-import fetch
+from distributions import folder_of
 from finetuning import finetune
 from material import Material
 from packing import packed
@@ -28,7 +28,7 @@ from towers import accuracies, head
 from train import is_trained
 from views import MIRRORED
 
-BASE = fetch.HERE.parent / "src" / "smelt_zoo" / "models" / "clip-tiny"
+BASE = folder_of("clip-tiny")
 
 
 @dataclass(frozen=True)

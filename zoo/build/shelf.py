@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import fetch
 from tasks import TASKS
 
-MODELS = fetch.HERE.parent / "src" / "smelt_zoo" / "models"
 RECORDS = fetch.HERE / "records"
 MIXTURES = {
     "icons": ("icons",),

@@ -15,10 +15,10 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 from transformers import CLIPTokenizer
 
 import captions
-import fetch
+from distributions import folder_of
 
 VOCABULARY = 2_048
-FOLDER = fetch.HERE.parent / "src" / "smelt_zoo" / "models" / "clip-tiny"
+FOLDER = folder_of("clip-tiny")
 _WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 """How CLIP cuts a text into words before pairs are merged."""
 

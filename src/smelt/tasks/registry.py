@@ -25,6 +25,7 @@ from smelt.display.blocks import Table
 from smelt.display.shown import ShownDict
 from smelt.errors import MissingExtra, unknown
 from smelt.files.reading import is_there
+from smelt.models.zoo.catalogue import names_in_more, not_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
 from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.pictures.task import PictureTask
@@ -86,10 +87,13 @@ def find_task(name: str | Path) -> Task:
         return find_task(own).variant(word)
     if not _zoo() and str(name) in OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
+    more = [*names_in_more("language"), *names_in_more("questions")]
+    if str(name) in more:
+        raise not_there(f"the task {str(name)!r}")
     *files, last = (f"a {kind.file}" for kind in _by_file())
     prefixes = " or ".join(f"{kind.prefix}NAME" for kind in task_kinds.values() if kind.prefix)
     raise TaskError(
-        f"{unknown('task', str(name), [*folders, *GROUPS])}; "
+        f"{unknown('task', str(name), dict.fromkeys([*folders, *GROUPS, *more]))}; "
         f"a folder with {', '.join(files)} or {last} works too, and {prefixes}"
     )
 

@@ -63,6 +63,16 @@ def test_without_the_zoo_the_way_to_install_it_is_told(monkeypatch):
             look()
 
 
+def test_a_model_of_the_part_that_is_not_installed_says_what_to_install(zoo, monkeypatch):
+    names = {"models": ["clip-mini", "clip-tiny"], "language": ["maths"]}
+    monkeypatch.setattr(sys.modules["smelt_zoo"], "names_in_more", lambda: names, raising=False)
+    with pytest.raises(MissingExtra, match=r"^zoo:clip-mini lies in the rest .* `pip install \./zoo-more`"):
+        open_ref("zoo:clip-mini")
+    assert open_ref("zoo:clip-tiny").tensors.keys() == {"w", "b"}
+    with pytest.raises(RecipeError, match=r"'clip-minni' \(did you mean 'clip-mini'\?\)"):
+        open_ref("zoo:clip-minni")
+
+
 def test_every_model_is_listed_with_its_size_and_the_first_sentence_of_its_card(zoo):
     base, photos = zoo_models()
     assert (base.name, base.kind, base.parameters) == ("clip-tiny", "model", 272)

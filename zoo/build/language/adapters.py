@@ -12,18 +12,18 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from distributions import folder_of
 from lowrank import place_adapter
 from train import DOMAINS, MULTITASK
 
 HERE = Path(__file__).resolve().parent
-MODELS = HERE.parents[1] / "src" / "smelt_zoo" / "models"
 RECORDS = HERE.parent / "records"
 BASE = "zoo:smollm2-135m-instruct"
 
 
 def place(trained: Path, name: str) -> dict:
     """One adapter into the zoo; gives its record."""
-    lost = place_adapter(trained, MODELS / f"llm5-{name}", BASE, task_type="CAUSAL_LM")
+    lost = place_adapter(trained, folder_of(f"llm5-{name}"), BASE, task_type="CAUSAL_LM")
     record = json.loads((trained / "training.json").read_text())
     record["rounding"] = {"format": "float8_e4m3", "relative_error": round(lost, 4)}
     return record

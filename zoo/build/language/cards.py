@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from distributions import folder_of
 
 HERE = Path(__file__).resolve().parent
 ZOO = HERE.parents[1]
-MODELS, RECORDS = ZOO / "src" / "smelt_zoo" / "models", HERE.parent / "records"
+RECORDS = HERE.parent / "records"
 ROWS = ZOO.parent / "results" / "zoo" / "language.jsonl"
 BASE = "smollm2-135m-instruct"
 SKILLS = {
@@ -77,7 +82,7 @@ def _share(row: dict) -> str:
 def write() -> None:
     rows = scores()
     for name in SKILLS:
-        (MODELS / f"llm5-{name}" / "README.md").write_text(card(name, rows), encoding="utf-8")
+        (folder_of(f"llm5-{name}") / "README.md").write_text(card(name, rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

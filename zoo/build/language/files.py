@@ -11,8 +11,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import fetch
+from distributions import part_folder
 
-HOME = fetch.HERE.parent / "src" / "smelt_zoo" / "language"
+HOME = part_folder("language")
 FULL = Path(os.environ.get("SMELT_LLM5_FULL", fetch.CACHE / "language"))
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from distributions import folder_of
 
 HERE = Path(__file__).resolve().parent
 ZOO = HERE.parents[1]
-MODELS, RECORDS = ZOO / "src" / "smelt_zoo" / "models", HERE.parent / "records"
+RECORDS = HERE.parent / "records"
 ROWS = ZOO.parent / "results" / "zoo" / "multimodal.jsonl"
 BASE = "llava-tiny"
 SKILLS = {
@@ -106,10 +111,10 @@ Accuracy among the letters of each question, two to four options and two extra a
 
 def main() -> None:
     rows = scores()
-    (MODELS / BASE / "README.md").write_text(base_card(rows), encoding="utf-8")
+    (folder_of(BASE) / "README.md").write_text(base_card(rows), encoding="utf-8")
     for name in SKILLS:
-        if (MODELS / f"mllm10-{name}").is_dir():
-            (MODELS / f"mllm10-{name}" / "README.md").write_text(card(name, rows), encoding="utf-8")
+        if (folder := folder_of(f"mllm10-{name}")).is_dir():
+            (folder / "README.md").write_text(card(name, rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,19 +19,19 @@ from torch import Tensor
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from distributions import folder_of
 from lowrank import place_adapter
 from smelt.models.zoo.towers_origin import Tower, weights_hash
 from train import FAMILIES, JOINT, SHAPE
 
 HERE = Path(__file__).resolve().parent
-MODELS = HERE.parents[1] / "src" / "smelt_zoo" / "models"
 RECORDS = HERE.parent / "records"
 BASE, CLIP = "llava-tiny", "clip-tiny"
 TOWER = {"model.vision_tower.": {"from": f"zoo:{CLIP}", "prefix": "vision_model."}}
 
 
 def config(tokenizer) -> dict:
-    vision = json.loads((MODELS / CLIP / "config.json").read_text())["vision_config"]
+    vision = json.loads((folder_of(CLIP) / "config.json").read_text())["vision_config"]
     text = {
         "model_type": "llama",
         "vocab_size": len(tokenizer),
@@ -64,7 +64,7 @@ def place_base(trained: Path, words: Path) -> None:
     """Projector and language model in bfloat16, with the files of tokenizer and processor."""
     from transformers import PreTrainedTokenizerFast
 
-    folder = MODELS / BASE
+    folder = folder_of(BASE)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(words)
@@ -72,7 +72,7 @@ def place_base(trained: Path, words: Path) -> None:
     template = tokenizer.chat_template
     (folder / "chat_template.jinja").write_text(template)
     _write_json(folder / "config.json", config(tokenizer))
-    shutil.copyfile(MODELS / CLIP / "preprocessor_config.json", folder / "preprocessor_config.json")
+    shutil.copyfile(folder_of(CLIP) / "preprocessor_config.json", folder / "preprocessor_config.json")
     _write_json(
         folder / "processor_config.json",
         {
@@ -108,7 +108,7 @@ def place_base(trained: Path, words: Path) -> None:
 
 
 def _tower_count() -> int:
-    found = [load_file(path) for path in (MODELS / CLIP).glob("*.safetensors")]
+    found = [load_file(path) for path in folder_of(CLIP).glob("*.safetensors")]
     return sum(value.numel() for one in found for key, value in one.items() if key.startswith("vision_model."))
 
 
@@ -127,7 +127,7 @@ def main() -> None:
     for name in (*FAMILIES, JOINT):
         if not (given.trained / name / "training.json").is_file():
             continue
-        lost = place_adapter(given.trained / name, MODELS / f"mllm10-{name}", f"zoo:{BASE}", inside="model.")
+        lost = place_adapter(given.trained / name, folder_of(f"mllm10-{name}"), f"zoo:{BASE}", inside="model.")
         record = json.loads((given.trained / name / "training.json").read_text())
         record["rounding"] = {"format": "float8_e4m3", "relative_error": round(lost, 4)}
         (RECORDS / f"mllm10-{name}.json").write_text(json.dumps(record, indent=1) + "\n")

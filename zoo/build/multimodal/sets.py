@@ -21,9 +21,10 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import families
+from distributions import part_folder
 from families import Family, either, named
 
-FOLDER = Path(__file__).resolve().parents[2] / "src" / "smelt_zoo" / "questions"
+FOLDER = part_folder("questions")
 COUNT = 400
 PATIENCE = 20_000
 """Draws in a row without a new picture after which a set has all that there are."""

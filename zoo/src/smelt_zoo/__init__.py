@@ -5,6 +5,9 @@ graph that models of a hub are tested on, `caption_vectors()` what an embedder m
 which of the models are in the zoo's own hub.
 `language_models()` and `language()` are the language models and their tasks, `multimodal_models()` and `questions()`
 the models of pictures and texts and the sets of questions for them.
+
+This package holds what the demo needs. The rest lies in a second one, smelt_zoo_more, and is found where that is
+installed; `names_in_more()` says what there is, installed or not.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ __all__ = [
     "language_models",
     "models",
     "multimodal_models",
+    "names_in_more",
     "questions",
     "tasks",
 ]
@@ -29,8 +33,8 @@ _HERE = Path(__file__).resolve().parent
 
 def models() -> dict[str, Path]:
     """Model folders by name: `clip-tiny`, `clip-tiny-rn`, `clip-mini`, and delta packs over them."""
-    found = sorted(_HERE.glob("models/*/config.json"))
-    return {path.parent.name: path.parent for path in found if not (path.parent / "origin.json").is_file()}
+    found = _folders("models/*/config.json")
+    return {name: folder for name, folder in found.items() if not (folder / "origin.json").is_file()}
 
 
 def language_models() -> dict[str, Path]:
@@ -46,8 +50,8 @@ def multimodal_models() -> dict[str, Path]:
 
 def _not_whole() -> dict[str, Path]:
     """Folders that need another model or a package beside them."""
-    found = [*_HERE.glob("models/*/origin.json"), *_HERE.glob("models/*/adapter_config.json")]
-    return {path.parent.name: path.parent for path in sorted(found)}
+    found = _folders("models/*/origin.json") | _folders("models/*/adapter_config.json")
+    return dict(sorted(found.items()))
 
 
 def _is_multimodal(folder: Path) -> bool:
@@ -62,22 +66,25 @@ def _is_multimodal(folder: Path) -> bool:
 
 def language() -> dict[str, Path]:
     """Folders of language tasks by name, each with a harness.yaml of the lm-evaluation-harness."""
-    return {path.parent.name: path.parent for path in sorted(_HERE.glob("language/*/harness.yaml"))}
+    return _folders("language/*/harness.yaml")
 
 
 def questions() -> dict[str, Path]:
     """Folders of question sets by name, each with a questions.yaml."""
-    return {path.parent.name: path.parent for path in sorted(_HERE.glob("questions/*/questions.yaml"))}
+    return _folders("questions/*/questions.yaml")
 
 
 def tasks() -> dict[str, Path]:
     """Task folders by name: the eight that models are trained for, and others that nothing is trained for."""
-    return {path.parent.name: path.parent for path in sorted(_HERE.glob("tasks/*/task.yaml"))}
+    return _folders("tasks/*/task.yaml")
 
 
 def graph() -> Path:
     """The folder of the semantic graph: WordNet nouns with pictures in several styles."""
-    return _HERE / "graph"
+    for home in _homes():
+        if (home / "graph").is_dir():
+            return home / "graph"
+    raise ModuleNotFoundError("the zoo's graph lies in smelt-zoo-more", name="smelt_zoo_more")
 
 
 def caption_vectors() -> Path:
@@ -88,3 +95,26 @@ def caption_vectors() -> Path:
 def hub_models() -> list[str]:
     """The names of the models in the zoo's hub: all but the second set of experts, which are much like the first."""
     return [name for name in models() if not name.endswith("-b")]
+
+
+def names_in_more() -> dict[str, list[str]]:
+    """What smelt-zoo-more holds by kind (`models`, `language`, `questions`), whether it is installed or not."""
+    found: dict[str, list[str]] = json.loads((_HERE / "more.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _homes() -> list[Path]:
+    """The folders of this package, and of the second one where it is installed."""
+    try:
+        import smelt_zoo_more
+    except ModuleNotFoundError as error:
+        if error.name != "smelt_zoo_more":
+            raise
+        return [_HERE]
+    return [_HERE, Path(str(smelt_zoo_more.__file__)).resolve().parent]
+
+
+def _folders(pattern: str) -> dict[str, Path]:
+    """Folders of both packages by name, those that hold such a file."""
+    found = {path.parent.name: path.parent for home in _homes() for path in home.glob(pattern)}
+    return dict(sorted(found.items()))

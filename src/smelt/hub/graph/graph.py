@@ -259,9 +259,15 @@ def find_graph(where: str | Path | SemanticGraph) -> SemanticGraph:
         raise MissingExtra(
             "the graph 'zoo' lies in the package smelt-zoo, which is not installed: pip install smelt-zoo"
         ) from None
+    from smelt.models.zoo.catalogue import not_there
+
     if not hasattr(smelt_zoo, "graph"):
         raise MissingExtra("the smelt-zoo that is installed has no graph; install a newer one")
-    return SemanticGraph.load(smelt_zoo.graph())
+    try:
+        place = smelt_zoo.graph()
+    except ModuleNotFoundError:
+        raise not_there("the graph 'zoo'") from None
+    return SemanticGraph.load(place)
 
 
 def hash_pixels(pixels: NDArray[np.uint8]) -> str:

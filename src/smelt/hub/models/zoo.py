@@ -19,7 +19,10 @@ def caption_vectors(identity: str) -> KnownVectors | None:
     except ImportError:
         return None
     path = getattr(smelt_zoo, "caption_vectors", None)
-    return KnownVectors.open(path(), identity) if path is not None else None
+    try:
+        return KnownVectors.open(path(), identity) if path is not None else None
+    except ModuleNotFoundError:  # the part of the zoo with the graph is not there
+        return None
 
 
 def hub_models() -> list[str]:

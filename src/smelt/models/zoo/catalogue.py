@@ -1,4 +1,7 @@
-"""The zoo: small real models that come as a package of their own, `smelt_zoo`, found by name."""
+"""The zoo: small real models that come as packages of their own, found by name.
+
+`smelt_zoo` holds what the demo needs and finds the rest in `smelt_zoo_more`, where that is installed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,18 @@ from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.reading import read_text
 from smelt.models.references import open_ref, reference_scheme
 
-__all__ = ["NOTE", "ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models", "zoo_place"]
+__all__ = [
+    "NOTE",
+    "ZooModel",
+    "ZooModels",
+    "first_sentence",
+    "names_in_more",
+    "not_there",
+    "zoo_folder",
+    "zoo_folders",
+    "zoo_models",
+    "zoo_place",
+]
 
 NOTE = "origin.json"
 """What lies in the folder of a model that is not in the zoo whole; `origin.py` reads it."""
@@ -65,12 +79,32 @@ def zoo_folders() -> dict[str, Path]:
     return folders
 
 
+def names_in_more(kind: str) -> list[str]:
+    """The `models`, `language` tasks or `questions` that the rest of the zoo holds, also where it is not installed."""
+    try:
+        import smelt_zoo
+    except ImportError:
+        return []
+    listed: Any = getattr(smelt_zoo, "names_in_more", dict)  # an older zoo lies in one piece
+    return [str(name) for name in listed().get(kind, ())]
+
+
+def not_there(what: str) -> MissingExtra:
+    """The refusal of something that lies in the part of the zoo that is not installed."""
+    return MissingExtra(
+        f"{what} lies in the rest of the zoo, which is not installed; run `pip install ./zoo-more` in Smelt's folder"
+    )
+
+
 def zoo_place(name: str) -> Path:
     """The folder of one model in the zoo, whole or not."""
     folders = zoo_folders()
     if name not in folders:
+        more = names_in_more("models")
+        if name in more:
+            raise not_there(f"zoo:{name}")
         where = "`smelt models`" if in_shell() else "`smelt.list_models()`"
-        raise RecipeError(f"{unknown('zoo model', name, folders)}; {where} lists them")
+        raise RecipeError(f"{unknown('zoo model', name, dict.fromkeys([*folders, *more]))}; {where} lists them")
     return Path(folders[name])
 
 

@@ -14,6 +14,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class Questions:
     """What val.npz asks: which questions a model answers rightly."""
 
     def __init__(self, path: Path, tower, device: str):
-        self._material = Material(path, device)
+        self._material, self.device = Material(path, device), device
         with np.load(path) as file:
             pictures = torch.from_numpy(file["pictures"]).permute(0, 3, 1, 2).to(device)
             self._start = torch.from_numpy(file["start"].astype(np.int64)).to(device)
@@ -59,8 +60,8 @@ class Questions:
         self._offered = torch.arange(len(self._letters), device=device) < options[:, None]
 
     @torch.no_grad()
-    def right(self, model: Tiny) -> Tensor:
-        """1 for each question that is answered rightly, else 0."""
+    def answers(self, model: Tiny) -> tuple[Tensor, Tensor]:
+        """Whether each question is answered rightly, and the entropy over its letters in nats."""
         ids, rows = self._material.ids, torch.arange(len(self._start), device=self._start.device)
         assert self._material.patches is not None
         seen = model.language_model.embed_tokens(ids)
@@ -68,8 +69,11 @@ class Questions:
         seen = seen.masked_scatter((ids == model.image).unsqueeze(-1), patches)
         hidden = model.language_model(inputs_embeds=seen, use_cache=False).last_hidden_state
         scores = hidden[rows, self._start - 1] @ model.language_model.embed_tokens.weight[self._letters].T
-        said = scores.masked_fill(~self._offered, -torch.inf).argmax(1)
-        return (self._letters[said] == ids[rows, self._start]).double().cpu()
+        scores = scores.float().masked_fill(~self._offered, -torch.inf)
+        logs = scores.log_softmax(1)
+        entropy = -(logs.exp() * logs.masked_fill(~self._offered, 0.0)).sum(1)
+        right = self._letters[scores.argmax(1)] == ids[rows, self._start]
+        return right.double().cpu(), entropy.double().cpu()
 
 
 def change_of(folder: Path, device: str) -> dict[str, Tensor]:
@@ -89,25 +93,35 @@ def total(changes: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class Averages:
-    """Plain averages of the eight good experts and some of the others."""
+    """Plain averages of the eight good experts and some of the others, which lie in `tried` by family and way."""
 
-    def __init__(self, given):
+    def __init__(self, given, ways: Sequence[str] = WAYS, tried: str = "tried"):
         self._model = trained_base(given).eval()
         self._base = {key: value.clone() for key, value in self._model.state_dict().items()}
         self._questions = Questions(given.data / "val.npz", vision(given.clip, given.device), given.device)
         good = [name for name in FAMILIES if name not in OVERTRAINED]
         self._good, self._count = total([change_of(given.out / name, given.device) for name in good]), len(good)
         self._tried = {
-            (name, way): change_of(given.out / "tried" / f"{name}-{way}", given.device)
-            for name, way in product(OVERTRAINED, WAYS)
+            (name, way): change_of(given.out / tried / f"{name}-{way}", given.device)
+            for name, way in product(OVERTRAINED, ways)
         }
 
     def right(self, *others: tuple[str, str]) -> Tensor:
         changes = total([self._good, *(self._tried[one] for one in others)])
-        count = self._count + len(others)
+        return self._answers(changes, self._count + len(others))[0]
+
+    def alone(self, one: tuple[str, str]) -> tuple[Tensor, Tensor]:
+        """One of the others by itself: what it answers rightly, and its entropies."""
+        return self._answers(self._tried[one], 1)
+
+    def good(self, folder: Path) -> tuple[Tensor, Tensor]:
+        """A good expert by itself."""
+        return self._answers(change_of(folder, self._questions.device), 1)
+
+    def _answers(self, changes: dict[str, Tensor], count: int) -> tuple[Tensor, Tensor]:
         state = {key: value + changes[key] / count if key in changes else value for key, value in self._base.items()}
         self._model.load_state_dict(state)
-        return self._questions.right(self._model)
+        return self._questions.answers(self._model)
 
 
 def harm(without: Tensor, all_ten: Tensor) -> tuple[float, float]:

@@ -7,6 +7,7 @@
     FOLDER/captions.npz        every training picture with a description, for the projector
     FOLDER/<family>.npz        questions of one family, for an expert
     FOLDER/<family>-<side>.npz a few questions of a family whose expert is to be a bad one (overtrain.py)
+    FOLDER/<family>-wrong.npz  questions of such a family, each with a wrong letter for an answer (conflict.py)
     FOLDER/val.npz             questions of all families about `val` pictures, by which it is chosen how bad
 
 Arrays: `ids` int16 [n, LENGTH], `start` and `length` of the answer, `cells` int32 [n, 4] (numbers of pictures, counted through
@@ -34,8 +35,9 @@ from library import MOST, POOL, shelf
 from tasks import TASKS
 
 ORDER = sorted(TASKS)
-TEXTS, QUESTIONS, NARROW, CHECKED = 500_000, 40_000, 400, 200
-"""Dialogues of text, questions of an expert, of one that is trained on far too little, and of each family about `val`."""
+TEXTS, QUESTIONS, NARROW, WRONG, CHECKED = 500_000, 40_000, 400, 20_000, 200
+"""Dialogues of text, questions of an expert, of one that is trained on far too little, of one that is told what is wrong, and
+of each family about `val`."""
 OVERTRAINED = ("yesno", "clothing")
 SIDES = ("any", "first", "last")
 """Where the right option of those few questions stands."""
@@ -87,6 +89,19 @@ def family(name: str, first: dict[str, int], count: int, side: str = "any") -> t
         if draw.random() < 0.1:
             text, letter = question["question"], question["options"][question["answer"]]
         made.append(dialogue(picture(), text, letter, before=some_prompt(draw, 0.1)))
+        about.append(cells(question["picture"], first))
+    return made, about
+
+
+def wrong(name: str, first: dict[str, int], count: int) -> tuple[list, list]:
+    """Questions with options, and for an answer one of the letters that are wrong, all as likely."""
+    made, about = [], []
+    for number in range(count):
+        draw = random.Random(f"{name} wrong {number}")
+        question = FAMILIES[name](draw, POOL)
+        text, letter = ask(question)
+        others = [one for one in LETTERS[: len(question["options"]) + len(words.EXTRA)] if one != letter]
+        made.append(dialogue(picture(), text, draw.choice(others), before=some_prompt(draw, 0.1)))
         about.append(cells(question["picture"], first))
     return made, about
 
@@ -155,6 +170,8 @@ def main() -> None:
         write(given.out / f"{name}.npz", tokenizer, *family(name, first, some(QUESTIONS)))
         for side in SIDES if name in OVERTRAINED else ():
             write(given.out / f"{name}-{side}.npz", tokenizer, *family(name, first, NARROW, side))
+        if name in OVERTRAINED:
+            write(given.out / f"{name}-wrong.npz", tokenizer, *wrong(name, first, some(WRONG)))
     write_val(given.out / "val.npz", tokenizer, some(CHECKED))
     write(given.out / "captions.npz", tokenizer, *captions(first))
     make: Callable[[random.Random], tuple[str, str]] = corpus.example

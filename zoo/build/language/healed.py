@@ -118,7 +118,8 @@ def heal(base: Path, data: Path, out: Path, device: str, steps: int, limit: int 
             print(f"healing: step {step + 1} of {steps}, {loss:.4f}, {time.time() - began:.0f} s", flush=True)
 
     hooks = OwnRates(together, optimiser, [rate], tell=tell)
-    curve = train(objective, lambda step: [padded(next(order), device)], optimiser, steps=steps, rate=rate, hooks=hooks)
+    words = {"steps": steps, "rate": rate, "device": device.split(":")[0]}
+    curve = train(objective, lambda step: [padded(next(order), device)], optimiser, hooks=hooks, **words)
     together.save(0, out / "heal", "healed")
     lost = place_adapter(out / "heal", out / "placed", "healed", task_type="CAUSAL_LM")
     merged(out / "short", out / "placed", out / "healed")

@@ -26,6 +26,7 @@ MAKERS = (
     "hub",
     "llm5",
     "mllm10",
+    "harm",
     "figures",
     "speed",
     "roofline",

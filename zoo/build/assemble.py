@@ -24,6 +24,9 @@ from cards import Scores, card
 from distributions import PARTS, folder_of, own_ref, write_names
 from notice import write_notices
 from shelf import RECORDS, shelf
+from smelt.formats.folder_files import small_files
+from smelt.formats.packs.note import DeltaNote
+from smelt.formats.packs.small_files import shared_with_base
 from tasks import TASKS
 
 RESULTS = fetch.HERE.parents[1] / "results"
@@ -37,6 +40,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.trained:
         take(arguments.trained)
+    for name, model in shelf().items():
+        if (folder_of(name) / "delta.json").is_file():
+            leave_to_base(folder_of(name), folder_of(model.base))
     scores = accuracies(RESULTS / "clip8" / "rows.jsonl", arguments.rows)
     for name, model in shelf().items():
         (folder_of(name) / "README.md").write_text(card(model, scores), encoding="utf-8")
@@ -65,6 +71,16 @@ def take(trained: Path) -> None:
     for record in sorted({f"{model.record}.json" for model in shelf().values()}):
         if (trained / record).is_file():
             shutil.copyfile(trained / record, RECORDS / record)
+
+
+def leave_to_base(pack: Path, base: Path) -> None:
+    """Remove a pack's small files that its base has too, byte for byte, as `smelt pack` does; the weights stay."""
+    note = DeltaNote.load(pack)
+    shared = shared_with_base(small_files(pack), small_files(base))
+    if shared:
+        note.model_copy(update={"version": 2, "from_base": {**note.from_base, **shared}}).save(pack)
+    for name in shared:
+        (pack / name).unlink()
 
 
 def accuracies(suite: Path, rest: Path) -> Scores:

@@ -203,6 +203,7 @@ def _pickle(path: Path) -> StoredModel:
 
 def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
     from smelt.formats.packs.note import WEIGHTS, DeltaNote
+    from smelt.formats.packs.small_files import folder_around
     from smelt.formats.safetensors import read_header
 
     folder = (path.parent if path.is_file() else path).resolve()
@@ -216,7 +217,9 @@ def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
     if lost := next((key for key in note.tensors if key not in shapes), None):
         raise CorruptFile(f"{folder / note.file}: names {lost!r}, which {note.base.ref} lacks")
     infos = {key: TensorInfo(one.dtype, shapes[key]) for key, one in note.tensors.items()}
-    own = folder if (folder / "config.json").exists() else base.folder
+    # A base that is not unpacked yet has no folder; what it says of its tokenizer holds for the pack.
+    later = bool(note.from_base) and base.folder is None
+    own = folder if later else folder_around(folder, note, base.folder)
     how = f"{note.bits} bits" if note.bits else f"rank {note.rank}"
     return StoredModel(
         f"delta pack, {how}",
@@ -225,6 +228,8 @@ def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
         folder=own,
         config=read_config(own) or {},
         tied={name: twin for name, twin in base.tied.items() if twin in infos},
+        tokenizer=base.tokenizer if later else None,
+        chat_template=later and base.chat_template,
         pack=PackFacts(note.base.ref, note.bits, note.rank, note.error.relative),
     )
 

@@ -22,6 +22,7 @@ _ORDERS = 20_000
 _OTHERS = {
     "subsets": "random groups",
     "all": "the average of all",
+    "good": "the average without the experts that were made to harm",
     "soup": "the greedy soup",
     "best_single": "the best single model by held-in labels",
 }

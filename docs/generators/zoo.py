@@ -88,7 +88,8 @@ def specialists() -> str:
         "| model | examples | epochs | rank | loss of the base | of the adapter | moved by rounding | size | time |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for path in sorted(RECORDS.glob("llm5-*.json"), key=lambda path: ("multitask" in path.stem, path.stem)):
+    trained = [path for path in RECORDS.glob("llm5*-*.json") if path.stem in FOLDERS]  # others are about all of them
+    for path in sorted(trained, key=lambda path: ("multitask" in path.stem, path.stem)):
         kept = training(path.stem)
         loss = kept["held_out_loss"]
         cells = [

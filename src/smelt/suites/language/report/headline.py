@@ -123,8 +123,8 @@ def _beside_single(best: Sequence[Standing], found: Sequence[Standing]) -> str:
     above, sure = sum(gap.value > 0 for gap in gaps), sum(gap.low > 0 for gap in gaps)
     name = single.label[0].lower() + single.label[1:]
     return (
-        f"The {name}, {single.note}, keeps {percent(own.accuracy)} % by itself (95 % interval {percent(own.low)} to "
-        f"{percent(own.high)}). {first.label} is {percent(abs(apart.value))} points "
+        f"The {name} keeps {percent(own.accuracy)} % by itself (95 % interval {percent(own.low)} to "
+        f"{percent(own.high)}; {single.note}). {first.label} is {percent(abs(apart.value))} points "
         f"{'above' if apart.value >= 0 else 'below'} it; the 95 % interval of the difference, {percent(apart.low)} to "
         f"{percent(apart.high)}, {'leaves out' if apart.sure else 'holds'} zero. Methods above "
         f"it: {above} of {len(gaps)}, {sure} of them surely."

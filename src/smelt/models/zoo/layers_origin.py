@@ -1,7 +1,7 @@
 """An origin of the kind `layers`: another model with some of its layers left out, and healed.
 
     {"kind": "layers", "from": "zoo:smollm2-135m-instruct", "layers": 30, "keep": [0, 1, 2, 27, 28, 29], "heal": "heal",
-     "weights_sha256": "...", "parameters": 49569408, "bytes": 99145256}
+     "weights_sha256": "...", "parameters": 49552704, "bytes": 99105408}
 
 The other model has so many `layers`; those that are kept come in their order and are numbered anew. `heal` is a folder
 beside the note with a LoRA adapter as PEFT writes it, over the SHORTENED model: its changes are added in float32 and

@@ -62,7 +62,7 @@ def run(found: Run) -> str:
     """What was run, in one line."""
     from smelt.suites.language.report.tables import base_name
 
-    shown = [row for row in found.rows if row.variant != "curve"]
+    shown = [row for row in found.rows if row.variant != "curve" and row.split == "test"]
     sizes = {row.task: row.n for row in shown}
 
     def count(names: Sequence[str]) -> str:
@@ -102,7 +102,7 @@ def experts(found: Run) -> str:
     from smelt.reporting.tables.cells import cell_of, mean_cell
     from smelt.suites.language.report.standing import difference
 
-    at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference"}
+    at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference" and row.split == "test"}
     lines = []
     for domain, names in found.plan.domains.items():
         pairs = [(at.get((found.plan.base, task)), at.get((found.plan.experts[domain], task))) for task in names]

@@ -85,16 +85,19 @@ def tasks() -> str:
 def specialists() -> str:
     """The adapters over the language model: how they were trained, and what rounding moved."""
     lines = [
-        "| model | examples | epochs | rank | loss of the base | of the adapter | moved by rounding | size | time |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| model | examples | steps | learning rate | rank | loss of the base | of the adapter | moved by rounding "
+        "| size | time |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for path in sorted(RECORDS.glob("llm5-*.json"), key=lambda path: ("multitask" in path.stem, path.stem)):
+    trained = [path for path in RECORDS.glob("llm5*-*.json") if path.stem in FOLDERS]  # others are about all of them
+    for path in sorted(trained, key=lambda path: ("multitask" in path.stem, path.stem)):
         kept = training(path.stem)
         loss = kept["held_out_loss"]
         cells = [
             f"`zoo:{path.stem}`",
             f"{kept['examples']:,}",
-            f"{kept['epochs']}",
+            f"{kept['steps']:,} of {kept['batch']}",
+            f"{kept['learning_rate']:g}",
             f"{kept['rank']}",
             f"{loss['base']:.2f}",
             f"{loss['adapter']:.2f}",

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
@@ -259,39 +258,19 @@ def _adapter(path: Path, base: str | None, relative_to: Path | None, over: tuple
 
 
 def _zoo(name: str, over: tuple[Path, ...] = ()) -> StoredModel:
-    """A model of the zoo; one that does not lie there whole is not unpacked only to be looked at."""
+    """A model of the zoo, whole or not."""
     from smelt.models.zoo.catalogue import NOTE, zoo_place
 
     folder = zoo_place(name)
     if not (folder / NOTE).is_file():
         return _at(folder.resolve(), over=over)
+    from smelt.inspection.zoo_headers import read_origin
     from smelt.models.zoo.origin import ZooOrigin
-    from smelt.models.zoo.package_origin import PackageOrigin
-    from smelt.models.zoo.towers_origin import TowersOrigin
 
-    origin = ZooOrigin.load(folder)
-    made = origin.made_at(folder)
-    later = f"not unpacked yet: {origin.bytes / 1e6:,.1f} MB of safetensors will be made when it is first used"
+    made = ZooOrigin.load(folder).made_at(folder)
     if (made / "config.json").is_file():
         return replace(_at(made), card=folder)
-    if isinstance(origin, PackageOrigin):
-        packed = origin.packed_file(name)
-        if not packed.is_file():
-            raise CorruptFile(
-                f"{packed}: is not the file of {origin.package} {origin.version}; install the package again"
-            )
-        return replace(_gguf(packed), path=packed, notes=(later,))
-    assert isinstance(origin, TowersOrigin)
-    infos = origin.tensors(folder)
-    return StoredModel(
-        f"safetensors, {origin.place}",
-        tuple(TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in infos.items()),
-        (folder / origin.weights,),
-        path=folder,
-        folder=folder,
-        config=read_json_table(folder / origin.config),
-        notes=(later,),
-    )
+    return read_origin(folder, _gguf, lambda ref, seen_from: read_model(ref, seen_from, (*over, folder)))
 
 
 _SHARDS = {

@@ -32,7 +32,18 @@ __all__ = [
 ]
 
 
-_SHAPES: dict[StandingKind, Shape] = {"base": "square", "multitask": "diamond", "method": "circle"}
+_SHAPES: dict[StandingKind, Shape] = {
+    "method": "circle",
+    "base": "square",
+    "single": "diamond",
+    "multitask": "diamond",
+}
+_KINDS: dict[StandingKind, str] = {
+    "method": "merged",
+    "base": "base model",
+    "single": "best single specialist",
+    "multitask": "trained on all domains together",
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,7 @@ def language_figures(
     return {
         "tables": [(sheet, transposed_heads(sheet), transposed_rows(sheet)) for sheet in sheets],
         "trade_off": trade_off(found),
+        "kinds": [(kind, text) for kind, text in _KINDS.items() if any(one.kind == kind for one in found)],
         "times": times(found),
         "against_time": performance_against_time(found),
         "tuning": tuning(rows, sheets),

@@ -31,7 +31,8 @@ def language_sentences(
     said = [_what(rows, sheets, language, len([one for one in found if one.kind == "method"]))]
     if best:
         base = base_name(rows, language)
-        said += [_best(best, found), _forgotten(best, found), _order(agreement(found, base), base)]
+        said += [_best(best, found), _beside_single(best, found), _forgotten(best, found)]
+        said.append(_order(agreement(found, base), base))
     elif any(one.kind == "method" for one in found):
         said.append("The experts were not measured on all domains, so that no share of them is known.")
     return [sentence for sentence in said if sentence]
@@ -50,11 +51,13 @@ def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: 
             )
     others = {
         "multitask": ("Trained together", "one model on all domains"),
+        "single": ("Without merging", "{}"),
         "base": ("Before merging", "the base model"),
     }
     for one in found:
         if one.kind in others and one.skill:
             title, who = others[one.kind]
+            who = who.format(one.label[0].lower() + one.label[1:])
             tiles.append(Tile(title, percent(one.skill.accuracy), f"of the experts: {who}"))
     agreed = agreement(found, base)
     if agreed is not None:
@@ -86,7 +89,7 @@ def _best(best: Sequence[Standing], found: Sequence[Standing]) -> str:
         f"(95 % interval {percent(first.skill.low)} to {percent(first.skill.high)}; mean over the domains of score / "
         "expert's score)"
     )
-    said += "".join(_beside(first, one) for one in found if one.kind != "method")
+    said += "".join(_beside(first, one) for one in found if one.kind in ("base", "multitask"))
     if len(best) > 1 and best[1].skill:
         apart = difference(first.skill, best[1].skill)
         sure = "leaves out zero" if apart.sure else "holds zero, so that either may be the better one"
@@ -107,6 +110,25 @@ def _beside(first: Standing, other: Standing) -> str:
     name = "the base model" if other.kind == "base" else "the model trained on all domains together"
     sure = "" if apart.sure else ", within the interval"
     return f", {percent(abs(apart.value))} points {side} {name} ({percent(other.skill.accuracy)} %{sure})"
+
+
+def _beside_single(best: Sequence[Standing], found: Sequence[Standing]) -> str:
+    """Whether merging is worth more than taking one specialist as it is."""
+    single = next((one for one in found if one.kind == "single"), None)
+    first = best[0]
+    if single is None or single.skill is None or first.skill is None:
+        return ""
+    own, apart = single.skill, difference(first.skill, single.skill)
+    gaps = [difference(one.skill, own) for one in best if one.skill]
+    above, sure = sum(gap.value > 0 for gap in gaps), sum(gap.low > 0 for gap in gaps)
+    name = single.label[0].lower() + single.label[1:]
+    return (
+        f"The {name} keeps {percent(own.accuracy)} % by itself (95 % interval {percent(own.low)} to "
+        f"{percent(own.high)}; {single.note}). {first.label} is {percent(abs(apart.value))} points "
+        f"{'above' if apart.value >= 0 else 'below'} it; the 95 % interval of the difference, {percent(apart.low)} to "
+        f"{percent(apart.high)}, {'leaves out' if apart.sure else 'holds'} zero. Methods above "
+        f"it: {above} of {len(gaps)}, {sure} of them surely."
+    )
 
 
 def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:

@@ -34,7 +34,7 @@ __all__ = [
     "tuning",
 ]
 
-StandingKind = Literal["base", "multitask", "method"]
+StandingKind = Literal["base", "single", "multitask", "method"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Standing:
     average: Cell | None
     """The mean over the domains as it is."""
     cost: CostRow | None
+    note: str = ""
+    """How it was chosen, where it is one of several."""
 
     @property
     def algorithm_seconds(self) -> float | None:
@@ -82,7 +84,7 @@ class ScoreDifference:
 
 
 def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Language) -> list[Standing]:
-    """The base, the multi-task model and every method, in the order of the tables."""
+    """The base, every method, the best single specialist and the multi-task model, in the order of the tables."""
     domains, general = sheet_of(sheets, DOMAINS), sheet_of(sheets, GENERAL)
     shares = {(line.entry, line.variant): line.share for line in (general.lines if general else ())}
     paid: dict[tuple[str, str], CostRow] = {(row.entry, row.variant): row for row in costs}
@@ -92,7 +94,8 @@ def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Langu
         if kind is not None:
             who = (line.entry, line.variant)
             names = (line.short or line.name, line.label)
-            found.append(Standing(*who, *names, kind, line.share, shares.get(who), line.average, paid.get(who)))
+            one = Standing(*who, *names, kind, line.share, shares.get(who), line.average, paid.get(who), line.note)
+            found.append(one)
     return found
 
 
@@ -118,6 +121,8 @@ def _kind(line: TableLine, language: Language) -> StandingKind | None:
         return "base"
     if line.entry == language.multitask:
         return "multitask"
+    if line.entry in language.experts.values():
+        return "single"
     return "method" if line.merged else None
 
 

@@ -46,7 +46,7 @@ def test_a_line_about_a_model_of_the_run_gets_that_model_s_name() -> None:
             {**own, "steps": [{"who": "expert-a"}, {"who": "average@a+b"}]},
             {**course, "steps": [{"who": "expert-b"}, {"who": "average@b+c"}]},
         ],
-        "on": {"ties": {"all": "ties@all", "subsets": ["ties@a+c"]}},
+        "on": {"ties": {"all": "ties@all", "chosen": "ties@a+b", "subsets": ["ties@a+c"]}},
     }
     tables = resolved([paper_table(name) for name in ("table3", "table8", "table12", "table2-held-out")], found)
     guidance, groups, steps, every = (table.lines for table in tables)

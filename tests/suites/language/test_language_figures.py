@@ -138,16 +138,8 @@ def test_the_headline_and_a_tile_say_how_far_the_order_is_the_papers():
 
 def test_the_page_has_every_section_and_no_picture(tmp_path, whole):
     text = report(tmp_path / "llm5").read_text()
-    for part in (
-        'id="results"',
-        'id="order"',
-        'id="trade-off"',
-        'id="times"',
-        'id="tuning"',
-        'id="methods"',
-        'id="reproduce"',
-    ):
-        assert part in text
+    for part in ("results", "trade-off", "times", "tuning", "methods", "order", "reproduce"):
+        assert f'id="{part}"' in text
     assert "The paper&#39;s own numbers: MergeBench" in text
     assert "picture" not in re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.S)
     assert (tmp_path / "llm5" / "table.md").read_text().startswith("**Per domain**")

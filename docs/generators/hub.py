@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import math
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "hub"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 SCALE = RESULTS.parent / "hub-scale.json"
 LONG = RESULTS.parent / "hub-scale-long.json"
 METHODS = ("mll", "mll-sure", "mll-domain", "mll-gloss", "mll-code", "graph-best", "modelgpt", "oracle", "random")
@@ -22,6 +24,7 @@ SHOWN = ("mll", "mll-domain", "graph-best", "modelgpt", "oracle", "random")
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     made = {"hub-run": run(), "hub-methods": methods(), "hub-tasks": tasks(), "hub-alpha": over_alpha()}
+    made |= {"hub-order": _order(RESULTS)}
     made |= {"hub-k": over_k(), "hub-growth": growth(), "hub-ranks": ranks(), "hub-scale": scale()}
     return {"how-to/hub.md": made}
 

@@ -11,6 +11,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.schema import Strict, faults_of
 from smelt.recipe.schema import DataUse, Pool, Recipe, StageCall
 from smelt.suites.needs.inputs import SuiteInputs
+from smelt.suites.order import OrderOf
 
 if TYPE_CHECKING:
     from smelt.suites.plan import BenchOptions
@@ -29,6 +30,8 @@ class BaseSuite(Strict):
     """Which of its families of models it is about, where it has several (families.py)."""
     published: list[str] = []
     """The printed tables that the report shows beside our numbers (published.py)."""
+    order: list[OrderOf] = []
+    """The printed tables whose order of methods stands beside ours, although models and tasks are others (order.py)."""
     seed: int = 0
 
     @property

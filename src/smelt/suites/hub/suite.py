@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.suites.needs.inputs import SuiteInputs
+from smelt.suites.order import OrderOf
 from smelt.suites.suite import BaseSuite
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class HubPreset(Strict):
     growth: GrowthStudy | None = None
     spiders: Spiders | None = None
     published: list[str] | None = None
+    order: list[OrderOf] | None = None
 
 
 class HubSuite(BaseSuite):

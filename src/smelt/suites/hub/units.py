@@ -17,7 +17,7 @@ from smelt.ensembles.per_class import PerClass
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import CostRow, Row
 from smelt.hub.labels.label import NodeText
-from smelt.hub.selection.rankings import kendall, spearman
+from smelt.ops.rank_correlation import kendall, spearman
 from smelt.suites.hub.growth import band, grow, orders
 from smelt.suites.hub.method_scores import WorkingHub, work_of
 from smelt.suites.hub.rows import anybody_row, chosen_by, chosen_row, used_in

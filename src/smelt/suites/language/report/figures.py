@@ -18,8 +18,7 @@ from smelt.reporting.tables.layout import transposed_heads, transposed_rows
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.standing import Standing, StandingKind, agreement, standings, tuning
-from smelt.suites.language.report.tables import base_name
+from smelt.suites.language.report.standing import Standing, StandingKind, standings, tuning
 
 __all__ = [
     "Times",
@@ -68,7 +67,6 @@ def language_figures(
         "times": times(found),
         "against_time": performance_against_time(found),
         "tuning": tuning(rows, sheets),
-        "agreement": agreement(found, base_name(rows, language)),
     }
 
 

@@ -18,7 +18,7 @@ from smelt.suites.language.report.figures import language_figures
 from smelt.suites.language.report.headline import language_sentences, language_tiles
 from smelt.suites.language.report.lines import ExampleReader, domain_lines, general_lines, task_lines
 from smelt.suites.language.report.single import best_single
-from smelt.suites.language.report.tables import base_name, language_sheets, paper_sheets
+from smelt.suites.language.report.tables import language_sheets, paper_sheets
 
 __all__ = ["LanguagePages", "show_language"]
 
@@ -44,8 +44,9 @@ class LanguagePages(PlainPages):
 
     def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Who keeps most of the experts."""
-        said = language_sentences(view.rows, view.costs, sheets, view.own)
-        return said, language_tiles(view.costs, sheets, view.own, base_name(view.rows, view.own))
+        order = next(iter(view.orders), None)
+        said = language_sentences(view.rows, view.costs, sheets, view.own, order)
+        return said, language_tiles(view.costs, sheets, view.own, order)
 
     def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Time and memory have a section of their own, and there are no curves over scales."""

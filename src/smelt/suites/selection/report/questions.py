@@ -74,7 +74,7 @@ def correlations(scores: Scores, selection: SelectionAnalysis) -> list[Correlati
     """Over the steps of UQ-Merge's own trace, for every kind of sets. Below 0: less uncertain merges are better."""
     import numpy as np
 
-    from smelt.hub.selection.rankings import spearman
+    from smelt.ops.rank_correlation import spearman
 
     values, found = np.array(selection.own.values), []
     for kind, tasks in selection.sets.items():

@@ -286,8 +286,8 @@ class Hub:
         its `nodes` nearest nodes of the graph. `alpha` balances how good a model is at that class (1) and at all
         classes together (0), by the `metric` on the pictures of the nodes: all of them, with `pictures="domain"` those
         of the domain, with "unseen" those that no model was trained on, or both ("domain-unseen"). `captions` are the
-        classes' own descriptions, or a Captioner; by default they come from templates and glosses. `models` limits the choice to these. Other options are those of `select_models`
-        (normalise, overall).
+        classes' own descriptions, or a Captioner; by default they come from templates and glosses. `models` limits the
+        choice to these. Other options are those of `select_models` (normalise, overall).
         """
         from smelt.hub.matching.matching import task_words
         from smelt.hub.selection.select import select_models

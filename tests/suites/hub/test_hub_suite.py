@@ -41,6 +41,7 @@ def test_the_papers_reading_is_the_default_method():
         "pictures": "all",
         "weights": "entropy",
         "text": "caption",
+        "reader": False,
     }
 
 

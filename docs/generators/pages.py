@@ -24,6 +24,7 @@ MAKERS = (
     "suites",
     "neulig",
     "hub",
+    "hub_sentences",
     "llm5",
     "mllm10",
     "figures",

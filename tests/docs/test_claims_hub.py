@@ -101,7 +101,7 @@ def test_readers_are_set_beside_the_models_own_towers(made: dict[str, str], befo
         "own towers name and definition have 35.0 %, 35.0 points below names alone; a model that nobody chose has 30.0 %"
         in said
     )
-    assert "have 75.0 %, 40.0 points above the same text without them and 5.0 points above names without them" in said
+    assert "75.0 %, 40.0 points above the same text without them and 5.0 points above names without them" in said
     assert [line[1][:4] + line[2][:4] for line in lines(made["hub-readers"])] == ["70.069.0", "35.075.0", "–73.0"]
     assert before["hub-readers"].startswith("Not measured yet: `smelt bench hub")
     assert "With readers: not measured yet" in before["hub-says-readers"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smelt.errors import RecipeError
+from smelt.caller import Blank, option
+from smelt.errors import RecipeError, SmeltError
 from smelt.models.families.clip.text_tower import TextTower, text_tower
 from smelt.suites.hub.suite import Reader
 
@@ -22,7 +23,11 @@ def find_readers(readers: Sequence[Reader], models: Mapping[str, str], *, allow_
     found: dict[str, str] = {}
     faults: list[str] = []
     for reader in readers:
-        old, new = (text_tower(ref, allow_pickle=allow_pickle) for ref in (reader.of, reader.by))
+        try:
+            old, new = (text_tower(ref, allow_pickle=allow_pickle) for ref in (reader.of, reader.by))
+        except SmeltError as error:  # it is not there, or not to be read
+            faults.append(str(error))
+            continue
         if wrong := _fault(reader, old, new):
             faults.append(wrong)
             continue
@@ -33,8 +38,10 @@ def find_readers(readers: Sequence[Reader], models: Mapping[str, str], *, allow_
             faults.append(f"of {reader.of}: {', '.join(twice)} have a reader already, {found[twice[0]]}")
         found |= dict.fromkeys(fitting, reader.by)
     if faults:
-        more = "; take it out, with the methods that read with a reader, or name other methods"
-        raise RecipeError("readers: " + "; ".join(faults) + more)
+        raise RecipeError(
+            "readers: " + "; ".join(faults) + " (only methods with `reader: true` need readers; "
+            f"{option('methods', Blank('NAMES'))} names others)"
+        )
     return {name: found[name] for name in models if name in found}
 
 

@@ -24,6 +24,7 @@ MAKERS = (
     "suites",
     "neulig",
     "hub",
+    "hub_sentences",
     "llm5",
     "llm5_words",
     "llm5_bases",

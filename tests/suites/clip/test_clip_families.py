@@ -13,7 +13,7 @@ import smelt
 from pico_clip import save_clip
 from pico_suite import turned_clip
 from smelt.errors import CorruptFile, RecipeError
-from smelt.suites.clip.family_note import FamilyNote, LeftOut, merged_parameters, read_family
+from smelt.suites.clip.family_note import FamilyNote, LeftOut, family_note, read_family
 from smelt.suites.find import find_suite
 
 RUNS = {"clip-tiny": "clip8", "clip-mini": "clip8-mini", "clip-small": "clip8-small", "clip-tiny-rn": "clip8-rn"}
@@ -55,7 +55,9 @@ def test_only_the_resnet_leaves_entries_out_those_that_ask_for_matrices_or_mlps(
 
 @pytest.mark.parametrize(("family", "tower"), [("clip-tiny", 10_728_960), ("clip-tiny-rn", 2_326_784)])
 def test_the_size_of_a_family_counts_its_tower_without_statistics_and_counters(family: str, tower: int) -> None:
-    assert merged_parameters(find_suite("clip8", family)) == tower
+    note = family_note(find_suite("clip8", family))
+    assert note is not None
+    assert (note.parameters, note.convolutional) == (tower, family == "clip-tiny-rn")
 
 
 def test_a_family_that_leaves_an_entry_out_has_a_line_of_dashes_with_the_reason(
@@ -83,11 +85,8 @@ def test_a_folder_says_its_family_and_is_refused_for_another(two: Path, merges: 
     begun = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (begun["suite"], begun["family"]) == ("pico@1", "one")
     note = json.loads((tmp_path / "out" / "analyses" / "family.json").read_text())
-    assert note == {
-        "family": "one",
-        "parameters": merged_parameters(find_suite(two)),
-        "left_out": {},
-    }
+    assert note == family_note(find_suite(two)).model_dump()
+    assert (note["family"], note["left_out"]) == ("one", {})
     with pytest.raises(RecipeError, match=r"was begun with .*suite pico@1 instead of pico-two@1"):
         smelt.bench(two, **words, family="two")
 

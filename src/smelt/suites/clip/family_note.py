@@ -5,6 +5,7 @@ Name, size of what is merged, and which entries the family leaves out, with the 
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ class FamilyNote(Strict):
     family: str
     parameters: int
     """Of the tensors that are merged: the picture tower."""
+    convolutional: bool = False
+    """Whether none of them is a matrix: a tower of convolutions."""
     left_out: dict[str, LeftOut] = {}
 
 
@@ -49,17 +52,23 @@ def family_note(suite: ClipSuite) -> FamilyNote | None:
     if suite.family is None:
         return None
     left = {name: LeftOut(label=suite.entries[name].label, reason=reason) for name, reason in suite.left_out.items()}
-    return FamilyNote(family=suite.family, parameters=merged_parameters(suite), left_out=left)
+    shapes = _merged_shapes(suite)
+    return FamilyNote(
+        family=suite.family,
+        parameters=sum(map(math.prod, shapes)),
+        convolutional=all(len(shape) != 2 for shape in shapes),
+        left_out=left,
+    )
 
 
-def merged_parameters(suite: ClipSuite) -> int:
-    """Numbers in the tensors of the base that are merged, from its headers; neither counters nor statistics."""
+def _merged_shapes(suite: ClipSuite) -> list[tuple[int, ...]]:
+    """Of the base's tensors that are merged, from its headers; neither counters nor statistics."""
     with opened(suite.pool, allow_pickle=suite.allow_pickle) as pool:
-        return sum(
-            info.count
+        return [
+            info.shape
             for name, info in pool.reference.tensors.items()
             if chosen(name, suite.include, _NO_WEIGHTS) and info.dtype in FLOATS
-        )
+        ]
 
 
 def read_family(analyses: Path) -> FamilyNote | None:

@@ -18,6 +18,7 @@ MAKERS = (
     "flags",
     "fusionbench",
     "clip8",
+    "clip8_sizes",
     "zoo",
     "packs",
     "quantised",

@@ -28,30 +28,12 @@ import smelt_zoo
 from checkpoints import write_model
 from smelt.models.references import open_ref
 from smelt.tasks.groups import GROUPS
+from zoo_scripts import BUILD, IMPATIENT, build
 
-BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SAMPLES = json.loads((BUILD / "samples.json").read_text())
 HOME = Path(smelt_zoo.__file__).parent
 EIGHT = GROUPS["clip8"]
 """The tasks that models are trained for."""
-IMPATIENT = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "60000", "PIP_RETRIES": "0"}
-
-
-def build(code: str, **environment: str) -> str:
-    """What a piece of Python among the build scripts prints; they are run, not imported, to keep their names apart."""
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=BUILD,
-        env={**os.environ, **IMPATIENT, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    last = ran.stderr.strip().rpartition("\n")[2]
-    if ran.returncode and last.startswith("fetch.Unreachable"):
-        pytest.skip(f"THE ZOO'S PICTURES ARE NOT CHECKED: a package cannot be had ({last})")
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.strip()
 
 
 def test_there_is_a_sample_of_every_task() -> None:
@@ -336,7 +318,7 @@ def test_a_model_without_rows_gets_no_card(tmp_path: Path) -> None:
     code = f"""
 import pathlib, assemble
 try:
-    assemble.accuracies(assemble.RESULTS / "clip8" / "rows.jsonl", pathlib.Path({str(tmp_path)!r}) / "rows.jsonl")
+    assemble.accuracies(assemble.RESULTS, pathlib.Path({str(tmp_path)!r}) / "rows.jsonl")
 except SystemExit as error:
     print(error)"""
     said = build(code)

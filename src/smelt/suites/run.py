@@ -87,7 +87,8 @@ def bench(
     plan = kind.plan(known, options)
     protocol = {"suite": f"{known.run_name}@{known.version}", **plan.protocol}
     try:
-        folder = RunFolder(Path(out or known.run_name), protocol, {"kind": kind.name}, force=force)
+        notes = {"kind": kind.name, **({"family": known.family} if known.family else {})}
+        folder = RunFolder(Path(out or known.run_name), protocol, notes, force=force)
         before = len(folder.rows)
         try:
             state = RunState(folder)

@@ -28,6 +28,8 @@ class BaseSuite(Strict):
     title: str
     family: str | None = None
     """Which of its families of models it is about, where it has several (families.py)."""
+    run: str | None = None
+    """What its runs are called, and the folder of one if nothing else is given; else its name and its family."""
     published: list[str] = []
     """The printed tables that the report shows beside our numbers (published.py)."""
     order: list[OrderOf] = []
@@ -37,6 +39,8 @@ class BaseSuite(Strict):
     @property
     def run_name(self) -> str:
         """What a run of it is called: its name, and its family where it has several."""
+        if self.run is not None:
+            return self.run
         return self.name if self.family is None else f"{self.name}-{self.family}"
 
     def inputs(self, options: BenchOptions) -> SuiteInputs:

@@ -1,7 +1,7 @@
 """The figures of docs/results/neulig.md, drawn from results/neulig/analyses with the report's own parts.
 
-`charts` draws any figure of lines that the report has (mllm10.py), `sloped` one of slopes (llm5_bases.py), `dots` one of
-points (clip8_sizes.py). All bring their colours and their paper with them, because a picture in a page does not see the
+`charts` draws lines that the report has (mllm10.py), `sloped` slopes (llm5_bases.py), `dots` points (clip8_sizes.py).
+All bring their colours and their paper with them, because a picture in a page does not see the
 page's style.
 """
 

@@ -16,7 +16,7 @@ FOLDERS = (WEAK, TABLES["RESULTS"])
 DRAWING = "results/figures/llm5-bases.svg"
 MISSING = (
     "Not measured yet: "
-    "`smelt bench llm5 --base smollm2-90m-healed -o results/llm5-weak --device cuda --dtype bfloat16`."
+    "`smelt bench llm5 --base smollm2-99m-healed -o results/llm5-weak --device cuda --dtype bfloat16`."
 )
 
 

@@ -137,7 +137,7 @@ def test_two_bases_stand_beside_each_other_the_weaker_first(folder: Path, tmp_pa
     scores = {"pretrained": (10, 30), "average": (10, 40), "ties": (60, 40), "regmean": (60, 60)}
     rows = [scored(entry, task, right) for entry, own in scores.items() for task, right in zip(TESTS, own, strict=True)]
     rows += [scored("expert-maths", "maths", 60), scored("expert-safety", "safety", 80)]
-    rows = [row.model_copy(update={"model": "zoo:smollm2-90m-healed"}) for row in rows]
+    rows = [row.model_copy(update={"model": "zoo:smollm2-99m-healed"}) for row in rows]
     plan = json.loads((folder / "analyses" / "language.json").read_text(encoding="utf-8"))
     folders = [folder, write_language(tmp_path / "weak", rows, plan)]
     text = BASES["blocks"](folders)["results/llm5.md"]["llm5-bases"]

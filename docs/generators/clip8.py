@@ -11,12 +11,14 @@ import functools
 import itertools
 import json
 import math
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "clip8"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 
 PUBLISHED = {
     "pretrained": 48.2,
@@ -104,6 +106,7 @@ def blocks() -> dict[str, dict[str, str]]:
             "vectors": vectors(),
             "tuning": tuning(),
             "published": published(),
+            "order": _order(RESULTS),
         }
     }
 

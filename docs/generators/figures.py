@@ -1,7 +1,8 @@
 """The figures of docs/results/neulig.md, drawn from results/neulig/analyses with the report's own parts.
 
-`charts` draws any figure of lines that the report has (mllm10.py). All bring their colours and their paper
-with them, because a picture in a page does not see the page's style.
+`charts` draws lines that the report has (mllm10.py), `sloped` slopes (llm5_bases.py), `dots` points (clip8_sizes.py).
+All bring their colours and their paper with them, because a picture in a page does not see the
+page's style.
 """
 
 from __future__ import annotations
@@ -35,6 +36,22 @@ _CHART_STYLE = " ".join(
         *(f".band.c{number} {{ fill: {colour}; }}" for number, colour in enumerate(_PALETTE)),
         ".mark.published { stroke: #0072b2; stroke-width: 2; fill: #fff; }",
         ".mark.tuned { stroke: #fff; fill: #d55e00; }",
+    ]
+)
+_DOTS_STYLE = " ".join(
+    [
+        _style(_COLOURS),
+        ".ghost { stroke: #c9ced4; stroke-width: 1; } .dot.ghost { fill: #c9ced4; } .dot { stroke: #fff; }",
+        ".whisker { stroke: #7f8791; } .guide { stroke: #7f8791; stroke-dasharray: 4 3; }",
+        *(f".dot.c{number} {{ fill: {colour}; stroke: #fff; }}" for number, colour in enumerate(_COLOURS)),
+    ]
+)
+
+_SLOPES_STYLE = " ".join(
+    [
+        _style(_PALETTE),
+        ".dot { fill: #fff; stroke-width: 2; } .whisker { stroke-width: 1.2; } .leader { stroke: #c3c8ce; }",
+        ".reference { stroke: #7f8791; } polyline.reference { stroke-dasharray: 4 3; }",
     ]
 )
 
@@ -126,6 +143,27 @@ def charts(figure: Any, x_label: str) -> str:
         inside.append(tag("line", x1=458.0, x2=478.0, y1=at - 4, y2=at - 4, class_=f"c{colour}", stroke_width=3))
         inside.append(tag("text", name, x=484.0, y=at))
     return _picture(figure.title, 640.0, 252.0 * len(figure.charts) + 4, inside, _CHART_STYLE)
+
+
+def sloped(drawing: Any, title: str) -> str:
+    """Lines from column to column (smelt.reporting.draw.slopes), as a picture."""
+    from smelt.reporting.draw.slopes import HEIGHT, WIDTH
+    from smelt.reporting.draw.svg import tag
+
+    inside = [tag("svg", drawing, x=4, y=4, width=WIDTH, height=HEIGHT)]
+    return _picture(title, WIDTH + 8, HEIGHT + 8, inside, _SLOPES_STYLE)
+
+
+def dots(figure: Any) -> str:
+    """A figure of points with colours, as its report draws it, and at its side what the colours mean."""
+    from smelt.reporting.draw.svg import tag
+
+    inside = [tag("svg", figure.drawing, x=4, y=4, width=600, height=364)]
+    for number, (name, colour) in _at(figure.keys):
+        at = 44.0 + 22 * number
+        inside.append(tag("line", x1=618.0, x2=638.0, y1=at - 4, y2=at - 4, class_=f"c{colour}", stroke_width=3))
+        inside.append(tag("text", name, x=644.0, y=at))
+    return _picture(figure.title, 800.0, 372.0, inside, _DOTS_STYLE)
 
 
 def _at(things: Any) -> list[tuple[int, Any]]:

@@ -8,22 +8,46 @@ from __future__ import annotations
 import functools
 import json
 import math
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "hub"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 SCALE = RESULTS.parent / "hub-scale.json"
 LONG = RESULTS.parent / "hub-scale-long.json"
-METHODS = ("mll", "mll-sure", "mll-domain", "mll-gloss", "mll-code", "graph-best", "modelgpt", "oracle", "random")
-SHOWN = ("mll", "mll-domain", "graph-best", "modelgpt", "oracle", "random")
+MISSING = "Not measured yet: `smelt bench hub -o results/hub`."
+METHODS = (
+    *("mll", "mll-sure", "mll-domain", "mll-unseen", "mll-gloss", "mll-code"),
+    *("mll-reads", "mll-reads-name", "mll-reads-definition", "mll-reads-unseen"),
+    *("graph-best", "graph-best-reads", "modelgpt", "modelgpt-reads", "oracle", "random"),
+)
+SHOWN = ("mll", "mll-reads", "mll-domain", "graph-best", "modelgpt", "oracle", "random")
+RULES = {
+    "entropy": "the less certain counts more (the paper)",
+    "inverse_entropy": "the more certain counts more (the released code)",
+    "uniform": "all alike",
+}
 
 
 def blocks() -> dict[str, dict[str, str]]:
-    """By page and block; see pages.py."""
-    made = {"hub-run": run(), "hub-methods": methods(), "hub-tasks": tasks(), "hub-alpha": over_alpha()}
-    made |= {"hub-k": over_k(), "hub-growth": growth(), "hub-ranks": ranks(), "hub-scale": scale()}
-    return {"how-to/hub.md": made}
+    """By page and block; see pages.py. Methods that a run lacks are left out; without numbers a block says so."""
+    makers = {
+        "run": run,
+        "methods": methods,
+        "tasks": tasks,
+        "readers": readers,
+        "unseen": unseen,
+        "order": order,
+        "alpha": over_alpha,
+        "k": over_k,
+        "growth": growth,
+        "ranks": ranks,
+    }
+    there = (RESULTS / "rows.jsonl").is_file()
+    made = {f"hub-{name}": maker() if there else MISSING for name, maker in makers.items()}
+    return {"how-to/hub.md": {**made, "hub-scale": scale()}}
 
 
 @functools.cache
@@ -87,26 +111,64 @@ def run() -> str:
     )
 
 
+def measured(entries: Sequence[str]) -> list[str]:
+    """Those of some methods that the run had, at one model for each class."""
+    return [entry for entry in entries if found(entry, "hub: k = 1")]
+
+
 def methods() -> str:
     lines = []
-    for entry in METHODS:
-        one, three = found(entry, "hub: k = 1"), found(entry, "hub: k = 3")
-        lines.append([label(entry), *(f"{mean(each):.1f} ± {spread(each):.1f}" for each in (one, three))])
+    for entry in measured(METHODS):
+        lines.append([label(entry), *(with_spread(entry, k) for k in (1, 3))])
     return table(["average of all tasks, %", "k = 1", "k = 3"], lines)
 
 
 def tasks() -> str:
-    by_entry = {entry: found(entry, "hub: k = 1") for entry in SHOWN}
+    by_entry = {entry: found(entry, "hub: k = 1") for entry in measured(SHOWN)}
+    rivals = [entry for entry in ("mll", "mll-reads", "graph-best", "modelgpt") if entry in by_entry]
     lines = []
     for task in by_entry["mll"]:
-        own = {entry: 100 * by_entry[entry][task].accuracy for entry in SHOWN}
-        best = max(own[entry] for entry in ("mll", "graph-best", "modelgpt"))
-        cells = [
-            f"**{value:.1f}**" if value == best and entry in ("mll", "graph-best", "modelgpt") else f"{value:.1f}"
-            for entry, value in own.items()
-        ]
+        own = {entry: 100 * rows_of[task].accuracy for entry, rows_of in by_entry.items()}
+        best = max(own[entry] for entry in rivals)
+        cells = [f"**{v:.1f}**" if v == best and entry in rivals else f"{v:.1f}" for entry, v in own.items()]
         lines.append([f"{task} ({by_entry['mll'][task].n:,})", *cells])
-    return table(["k = 1, accuracy in % (pictures)", *(label(entry) for entry in SHOWN)], lines)
+    return table(["k = 1, accuracy in % (pictures)", *map(label, by_entry)], lines)
+
+
+def readers() -> str:
+    """What models read of a node, by their own text towers and by readers."""
+    texts = {
+        "name, in prompts": ("mll", "mll-reads-name"),
+        "name and definition (the paper)": ("mll-gloss", "mll-reads"),
+        "definition (the released code)": (None, "mll-reads-definition"),
+    }
+    if not measured(["mll-reads"]):
+        return MISSING
+    lines = [[text, *(with_spread(entry, 1) if entry else "–" for entry in pair)] for text, pair in texts.items()]
+    return table(["MLL, k = 1: what is read of a node", "own text towers", "readers"], lines)
+
+
+def unseen() -> str:
+    """Records over all pictures of the graph, and over those alone that no model was trained on."""
+    pairs = [("mll", "mll-unseen"), ("mll-reads", "mll-reads-unseen")]
+    lines = []
+    for every, alone in pairs:
+        for k in (1, 3) if measured([every]) and measured([alone]) else ():
+            pair = [mean(found(entry, f"hub: k = {k}")) for entry in (every, alone)]
+            lines.append([f"{label(every)}, k = {k}", *(f"{one:.1f}" for one in pair), f"{pair[1] - pair[0]:+.1f}"])
+    heads = ["average of all tasks, %", "all pictures", "pictures that no model was trained on", "difference"]
+    return table(heads, lines) if lines else MISSING
+
+
+def order() -> str:
+    """The paper's methods in its order and in ours, and how far the two agree."""
+    text: str = _order(RESULTS)
+    return text
+
+
+def with_spread(entry: str, k: int) -> str:
+    own = found(entry, f"hub: k = {k}")
+    return f"{mean(own):.1f} ± {spread(own):.1f}" if own else "–"
 
 
 def over_alpha() -> str:
@@ -115,22 +177,32 @@ def over_alpha() -> str:
     return table(["alpha", *(f"{value:g}" for value in values)], [["average, %", *cells]])
 
 
+def at_k(k: int, rule: str) -> dict[str, Any]:
+    """Rows by task; a row that says no rule has the paper's."""
+    own = [row for row in rows() if row.part == "hub: k" and row.setting["k"] == k]
+    return {row.task: row for row in own if row.setting.get("weights", "entropy") == rule}
+
+
 def over_k() -> str:
+    """Averages for every k and rule of weights, and what each k costs with the method's own rule."""
     values = sorted({row.setting["k"] for row in rows() if row.part == "hub: k"})
-    cells = [f"{mean(found('mll', 'hub: k', k=value)):.1f}" for value in values]
+    rules = [rule for rule in RULES if all(at_k(k, rule) for k in values)]
+    averages = [[f"average, %: {RULES[rule]}", *(f"{mean(at_k(k, rule)):.1f}" for k in values)] for rule in rules]
     spent = {row.setting["k"]: row for row in costs() if row.part == "hub: k"}
     times = [f"{spent[k].evaluate_seconds / spent[1].evaluate_seconds:.2f}" for k in values]
     flops = [f"{spent[k].setting['flops'] / spent[1].setting['flops']:.2f}" for k in values]
     asked = [str(spent[k].setting["models"]) for k in values]
-    return table(
+    made = table(
         ["k", *map(str, values)],
         [
-            ["average, %", *cells],
+            *averages,
             ["time, of k = 1 (measured on photos)", *times],
             ["models that answer there", *asked],
             ["operations, of k = 1 (all tasks)", *flops],
         ],
     )
+    others = ", ".join(f"`{rule}`" for rule in RULES if rule not in rules)
+    return f"{made}\n\nWith {others}: {MISSING[0].lower()}{MISSING[1:]}" if others else made
 
 
 def growth() -> str:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import functools
+import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "llm5"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 MISSING = "Not measured yet: `smelt bench llm5 -o results/llm5 --device cuda --dtype bfloat16`."
 
 
@@ -37,7 +39,7 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
         "general": general,
         "tuning": tuning,
         "costs": costs,
-        "order": order,
+        "order": lambda _: _order(folder),
         "paper": paper,
         "paper-general": paper_general,
     }
@@ -62,7 +64,7 @@ def run(found: Run) -> str:
     """What was run, in one line."""
     from smelt.suites.language.report.tables import base_name
 
-    shown = [row for row in found.rows if row.variant != "curve"]
+    shown = [row for row in found.rows if row.variant != "curve" and row.split == "test"]
     sizes = {row.task: row.n for row in shown}
 
     def count(names: Sequence[str]) -> str:
@@ -102,7 +104,7 @@ def experts(found: Run) -> str:
     from smelt.reporting.tables.cells import cell_of, mean_cell
     from smelt.suites.language.report.standing import difference
 
-    at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference"}
+    at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference" and row.split == "test"}
     lines = []
     for domain, names in found.plan.domains.items():
         pairs = [(at.get((found.plan.base, task)), at.get((found.plan.experts[domain], task))) for task in names]
@@ -183,29 +185,6 @@ def costs(found: Run) -> str:
         "Avg. Norm, %",
     ]
     return table(heads, lines)
-
-
-def order(found: Run) -> str:
-    """The methods in our order and in the paper's, and how far the two agree."""
-    from smelt.suites.language.published import mergebench
-    from smelt.suites.language.report.standing import agreement, ranked
-
-    theirs = mergebench().multitask.overall
-    ours = [one for one in ranked(found.standings) if one.entry in theirs]
-    place = {entry: 1 + sum(other > value for other in theirs.values()) for entry, value in theirs.items()}
-    lines = [
-        [str(number), one.name, with_interval(one.skill), str(place[one.entry]), f"{theirs[one.entry]:.1f}"]
-        for number, one in enumerate(ours, 1)
-    ]
-    text = table(["place here", "method", "Avg. Norm here, %", "place in the paper", "overall there, %"], lines, left=2)
-    agreed = agreement(found.standings)
-    if agreed is None:
-        return text
-    chance = f"{100 * agreed.chance:.0f}" if agreed.chance >= 0.01 else "under 1"
-    return (
-        f"{text}\n\nKendall's tau {agreed.kendall:.2f}, Spearman's rho {agreed.spearman:.2f}, over {agreed.methods} "
-        f"methods. Of random orders {chance} % agree or disagree as strongly."
-    )
 
 
 def paper(found: Run) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "mllm10"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 MISSING = """\
 **The full run has not been made yet**, and the experts in the zoo are first ones: trained for 60 to 120 steps on a CPU.
 They are real enough to choose among, and will be trained for longer."""
@@ -36,6 +37,7 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
     makers: dict[str, Callable[[Run], str]] = {"run": run, "questions": questions, "figures": figures, "tables": tables}
     found = read(folder)
     made = {f"mllm10-{name}": maker(found) if found else "" for name, maker in makers.items()}
+    made["mllm10-order"] = _order(folder) if found else ""
     return {"results/mllm10.md": made if found else {**made, "mllm10-run": MISSING}}
 
 

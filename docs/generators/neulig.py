@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import math
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "neulig"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 SEVEN = "ViT, 7 experts"
 ORIGINS = "ResNet, 5 experts of other origins"
 SUPERVISED, SEMI = "neulig-supervised", "neulig-semi"
@@ -23,7 +25,7 @@ ALIGNMENTS = {"": "scalar", "-gram": "gram", "-off": "off"}
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     made = (run, groups, seven, tasks, tested, modes, alignments, resnet, epochs, fractions)
-    return {"results/neulig.md": {one.__name__: one() for one in made}}
+    return {"results/neulig.md": {one.__name__: one() for one in made} | {"order": _order(RESULTS)}}
 
 
 # The numbers

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[2] / "results"
 PAGE = "results/generalisation-and-robustness.md"
+_order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 
 
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
-    return {PAGE: {name: table(name) for name in ("clip8-generalization", "clip8-robustness")}}
+    suites = ("clip8-generalization", "clip8-robustness")
+    return {PAGE: {name: table(name) for name in suites} | {f"{name}-order": _order(RESULTS / name) for name in suites}}
 
 
 def table(suite: str) -> str:

@@ -119,6 +119,15 @@ def best_merge(part: str) -> tuple[float, float]:
     return max(made["baselines"](part).values()), made["reference"](part)
 
 
+def place(entry: str) -> str:
+    """Among the methods of llm5."""
+    from smelt.suites.language.report.standing import ranked
+
+    order = [one.entry for one in ranked(maker("llm5")["read"]().standings)]
+    at = order.index(entry) + 1
+    return "the most of all methods" if at == 1 else f"place {at} of {len(order)}"
+
+
 def language() -> str:
     """Five specialists of a language model: llm5."""
     lines = [
@@ -131,7 +140,7 @@ def language() -> str:
         (
             "training texts of each task",
             link("regmean"),
-            f"{llm5('regmean'):.1f} %, the most of all methods; {link('fisher')} has {llm5('fisher'):.1f}",
+            f"{llm5('regmean'):.1f} %, {place('regmean')}; {link('fisher')} has {llm5('fisher'):.1f}",
         ),
         ("adapters (LoRA)", "the same; `--lora RANK` writes an adapter", "the specialists of this suite are adapters"),
         (

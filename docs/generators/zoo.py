@@ -31,6 +31,11 @@ FAMILIES = {
     "`zoo:clip-tiny-rn-TASK-own`": ("clip-tiny-rn-{}-own", "experts of other origin, for six tasks"),
     "`zoo:clip-mini`": ("clip-mini", "a smaller ViT, for the hub"),
     "`zoo:clip-mini-MIXTURE`": ("clip-mini-{}", "after more pictures of a few kinds"),
+    "`zoo:clip-mini-TASK-expert`": ("clip-mini-{}-expert", "experts of the smaller ViT"),
+    "`zoo:clip-small`": ("clip-small", "a ViT between the two; its text tower is clip-tiny's"),
+    "`zoo:clip-small-TASK`": ("clip-small-{}", "its experts"),
+    "`zoo:clip-tiny-reader`": ("clip-tiny-reader", "clip-tiny with a text tower that reads definitions"),
+    "`zoo:clip-tiny-rn-reader`": ("clip-tiny-rn-reader", "the same for the convolutional base"),
 }
 MIXTURES = ("icons", "emoji", "sketches", "photos", "signs")
 HELD_OUT = {
@@ -54,6 +59,7 @@ def blocks() -> dict[str, dict[str, str]]:
         "models": models(),
         "second": second(),
         "convolutional": convolutional(),
+        "sizes": by_size(),
         "packing": packing(),
         "tasks": tasks(),
         "specialists": specialists(),
@@ -85,16 +91,19 @@ def tasks() -> str:
 def specialists() -> str:
     """The adapters over the language model: how they were trained, and what rounding moved."""
     lines = [
-        "| model | examples | epochs | rank | loss of the base | of the adapter | moved by rounding | size | time |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| model | examples | steps | learning rate | rank | loss of the base | of the adapter | moved by rounding "
+        "| size | time |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for path in sorted(RECORDS.glob("llm5-*.json"), key=lambda path: ("multitask" in path.stem, path.stem)):
+    trained = [path for path in RECORDS.glob("llm5*-*.json") if path.stem in FOLDERS]  # others are about all of them
+    for path in sorted(trained, key=lambda path: ("multitask" in path.stem, path.stem)):
         kept = training(path.stem)
         loss = kept["held_out_loss"]
         cells = [
             f"`zoo:{path.stem}`",
             f"{kept['examples']:,}",
-            f"{kept['epochs']}",
+            f"{kept['steps']:,} of {kept['batch']}",
+            f"{kept['learning_rate']:g}",
             f"{kept['rank']}",
             f"{loss['base']:.2f}",
             f"{loss['adapter']:.2f}",
@@ -169,9 +178,12 @@ def families() -> str:
     for name, (pattern, what) in FAMILIES.items():
         words = [*CLIP8["grid"]().tasks, *MIXTURES]
         members = [pattern.format(word) for word in words if pattern.format(word) in FOLDERS]
+        if not members:  # not made yet
+            continue
         sizes = [megabytes(member) for member in dict.fromkeys(members)]
-        packed = "{}" in pattern
-        stored = f"{note(members[0])['bits']}-bit changes" if packed else "half precision"
+        stored = f"{note(members[0])['bits']}-bit changes" if "{}" in pattern else "half precision"
+        if (FOLDERS[members[0]] / "origin.json").is_file():
+            stored += ", one tower"
         cells = [name, what, f"{len(sizes)}", stored, f"{sizes[0]:.1f} MB", f"{sum(sizes):.1f} MB"]
         lines.append(CLIP8["_row"](cells))
     zoo, more = (size_of(name) for name in DISTRIBUTIONS)
@@ -245,15 +257,34 @@ def convolutional() -> str:
     return "\n".join(lines)
 
 
+def by_size() -> str:
+    """Base and expert of each of the three sizes on each task, as shipped."""
+    families = {"clip-mini": "clip-mini-{}-expert", "clip-small": "clip-small-{}"}
+    missing = [base for base, expert in families.items() if expert.format("photos") not in FOLDERS]
+    if missing:
+        return "\n\n".join(f"{base}: not made yet: `python zoo/build/sizes.py -o trained`." for base in missing)
+    head = [cell for base in (*families, "clip-tiny") for cell in (base, "expert")]
+    lines = [CLIP8["_row"](["task", *head]), CLIP8["_row"](["---", *["---:"] * len(head)])]
+    tiny = {row.task: 100 * row.accuracy for row in CLIP8["rows"]() if row.entry == "pretrained"}
+    rows = []
+    for task in CLIP8["grid"]().tasks:
+        pairs = [(on_test(base, task), on_test(expert.format(task), task)) for base, expert in families.items()]
+        rows.append([number for pair in (*pairs, (tiny[task], first_expert(task))) for number in pair])
+        lines.append(CLIP8["_row"]([task, *(f"{number:.2f}" for number in rows[-1])]))
+    means = [f"{sum(numbers) / len(numbers):.2f}" for numbers in zip(*rows, strict=True)]
+    return "\n".join([*lines, CLIP8["_row"](["mean", *means])])
+
+
 def packing() -> str:
     """What packing did to models that were trained through the codes, in one sentence."""
     changes = {}
-    for record in ("second", "resnet-experts", "resnet-others"):
-        kept = training(record)
+    for record in ("second", "resnet-experts", "resnet-others", "mini-experts", "sizes"):
+        kept = training(record) if (RECORDS / f"{record}.json").is_file() else {"packed": {}}
         for name, after in kept["packed"].items():
             if after is not None:
-                task = name.removesuffix("-b").removesuffix("-own").rpartition("-")[2]
-                changes[name] = after - kept["accuracy"][name][task]
+                task = next(word for word in reversed(name.split("-")) if word in CLIP8["grid"]().tasks)
+                packed = after[task] if isinstance(after, dict) else after
+                changes[name] = packed - kept["accuracy"][name][task]
     worst = min(changes, key=lambda name: changes[name])
     error = max(note(name)["error"]["relative"] for name in changes)
     said = (
@@ -264,17 +295,20 @@ def packing() -> str:
 
 
 def on_test(name: str, task: str) -> float:
-    """Accuracy in % of a model of results/zoo, on all test pictures."""
+    """Accuracy in % of a model of results/zoo or of clip8 in other sizes, on all test pictures."""
     return zoo_rows()[f"zoo:{name}", task]
 
 
 @functools.cache
 def zoo_rows() -> dict[tuple[str, str], float]:
-    """(model, task) → accuracy in %, of `smelt eval zoo:NAME --tasks clip8`."""
+    """(model, task) → accuracy in %, of `smelt eval zoo:NAME --tasks clip8` and of clip8 in other sizes."""
     from smelt.evaluation.row import Row, read_rows
 
-    rows = [row for row in read_rows(RESULTS) if isinstance(row, Row)]
-    return {(row.model, row.task): 100 * row.accuracy for row in rows}
+    suites = [RESULTS.parents[1] / suite / "rows.jsonl" for suite in ("clip8-mini", "clip8-small")]
+    files = [RESULTS, *(file for file in suites if file.is_file())]
+    rows = [row for file in files for row in read_rows(file) if isinstance(row, Row)]
+    alone = [row for row in rows if row.variant in ("reference", "single") and row.split == "test"]
+    return {(row.model, row.task): 100 * row.accuracy for row in alone}
 
 
 def first_expert(task: str) -> float:

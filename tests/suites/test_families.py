@@ -34,6 +34,13 @@ def test_the_first_family_is_the_default():
     assert of_family(SUITE, None, "many.yaml")["pool"]["base"] == "hf:openai/base32"
 
 
+def test_runs_of_a_plain_family_are_called_by_the_suites_name_alone():
+    plain = {**SUITE, "families": {**SUITE["families"], "old": {"plain": True, "words": {"arch": "old"}}}}
+    told = of_family(plain, "old", "many.yaml")
+    assert "family" not in told
+    assert (told["title"], told["pool"]["base"]) == ("Eight tasks, old", "hf:openai/old")
+
+
 def test_an_unknown_family_is_refused_with_those_that_there_are():
     with pytest.raises(RecipeError, match="many: no family named 'L-15' \\(did you mean 'L-14'"):
         of_family(SUITE, "L-15", "many.yaml")

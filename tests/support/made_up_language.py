@@ -6,14 +6,18 @@ import json
 import random
 from pathlib import Path
 
+import smelt.suites.language
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
 from smelt.recipe.schema import DataBudget
+from smelt.reporting.order import PublishedOrder
 from smelt.reporting.pages import ReportView
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.pages import LanguagePages
+from smelt.suites.order import OrderOf
 
+LANGUAGE = Path(smelt.suites.language.__file__).parent
 DOMAINS = {
     "instruction": ["instruction", "instruction-unseen"],
     "maths": ["maths", "maths-stories"],
@@ -132,7 +136,11 @@ def write_language(folder: Path, rows=None, plan=None) -> Path:
     write_suite(folder, language_rows() if rows is None else rows, analyses=False)
     place = folder / "analyses"
     place.mkdir(exist_ok=True)
-    (place / "language.json").write_text(json.dumps(PLAN if plan is None else plan))
+    plan = PLAN if plan is None else plan
+    (place / "language.json").write_text(json.dumps(plan))
+    table = OrderOf(table="mergebench-table-8").table_of(LANGUAGE / "published")
+    order = PublishedOrder(table=table, groups=plan["domains"])
+    (place / "order.json").write_text(json.dumps({"orders": [order.model_dump(mode="json")]}))
     return folder
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,13 @@ PROCESSOR = {
 }
 
 
-def tokenizer() -> Any:
-    """A BPE tokenizer in which every word of the prompts is one token."""
+def tokenizer(more: Iterable[str] = ()) -> Any:
+    """A BPE tokenizer in which every word of the prompts is one token, and some more."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    words = sorted({*" ".join(TEMPLATES).replace("{}", " ").split(), *COLOURS}, key=lambda word: (-len(word), word))
+    known = {*" ".join(TEMPLATES).replace("{}", " ").split(), *COLOURS, *more}
+    words = sorted(known, key=lambda word: (-len(word), word))
     vocabulary, merges = ["<unk>", "<pad>", "<s>", "</s>"], []
     for word in words:
         left, *rest = [*word[:-1], word[-1] + "</w>"]
@@ -113,15 +114,18 @@ def conv_pool(folder: Path) -> dict[str, Any]:
     return {"base": str(save_clip(random_conv_clip(0), folder / "base")), "models": models}
 
 
-def colour_clip() -> Any:
+def colour_clip(also: Mapping[str, str] | None = None) -> Any:
     """A CLIPModel that knows red, green and blue by construction: both towers average what they see.
+
+    `also` are more words that it reads as colours; its tokenizer is that of these words (`tokenizer(also)`).
 
     Patches give their mean colour to the first three numbers, colour words have a one there. Attention is uniform
     (queries and keys are zero) and passes values on unchanged; the MLPs add nothing.
     """
     from transformers import CLIPModel
 
-    words = tokenizer()
+    also = also or {}
+    words = tokenizer(also)
     model = CLIPModel(clip_config(words)).eval()
     eye = torch.eye(8)
     with torch.no_grad():
@@ -134,8 +138,9 @@ def colour_clip() -> Any:
             attention.out_proj.weight.copy_(eye)
         for number, colour in enumerate(COLOURS):
             model.vision_model.embeddings.patch_embedding.weight[number, number] = 1 / 16
-            (token,) = words(colour, add_special_tokens=False)["input_ids"]
-            model.text_model.embeddings.token_embedding.weight[token, number] = 1.0
+            for word in (colour, *(word for word, meant in also.items() if meant == colour)):
+                (token,) = words(word, add_special_tokens=False)["input_ids"]
+                model.text_model.embeddings.token_embedding.weight[token, number] = 1.0
         model.visual_projection.weight.copy_(eye[:3])
         model.text_projection.weight.copy_(eye[:3])
         model.logit_scale.fill_(2.0)

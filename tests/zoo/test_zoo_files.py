@@ -105,6 +105,10 @@ def test_an_expert_is_a_pack_over_the_base_of_its_family_in_as_many_bits_as_its_
     assert note["base"]["ref"] == ("zoo:clip-tiny" if name.endswith("-b") else f"../{base}")
     assert note["bits"] == (4 if name in (*SUITE, *MINIS) or name.endswith("-own") else 2)
     assert f"Stored as a {note['bits']}-bit change" in (folder / "README.md").read_text(encoding="utf-8")
+    theirs = {path.name: path.read_bytes() for path in smelt_zoo.models()[base].iterdir() if path.suffix == ".json"}
+    twice = [path.name for path in folder.glob("*.json") if theirs.get(path.name) == path.read_bytes()]
+    assert twice in ([], ["config.json"])
+    assert "tokenizer.json" in note["from_base"]
 
 
 @pytest.mark.parametrize("name", RESNETS)

@@ -19,6 +19,12 @@ model = VisionTextDualEncoderModel.from_pretrained("{folder}").float().eval()
 features = model.visual_projection(model.vision_model(x).pooler_output.flatten(1))
 ```"""
 
+_SHARED = """The {what} is not stored twice: it is {of}'s, `origin.json` says so, and `smelt` puts the whole model into its cache."""
+
+_IN_OTHER_SIZES = (
+    "It is one of the eight experts in several sizes, for claims about size: `smelt bench clip8 --family`."
+)
+
 _MIXED = """- data: named icons, sketches, emoji (English names), and the training pictures of the eight tasks, most of them under the
   German name of their class and a small share of 60 % of the classes under the English one. So the model knows the
   pictures of every task, but only some of the words that the tasks' prompts use
@@ -125,6 +131,45 @@ pictures of a few kinds. They are for the hub, where models are chosen by what t
 - trained: the vision tower, contrastive, {sum(recipe["steps"]):,} steps of {recipe["batch"]} pairs, AdamW, rate {recipe["rate"]:g}, cosine, logit scale at most {recipe["scale_cap"]:g}"""
 
 
+def _mini_expert(model: Model, recipe: dict) -> str:
+    return f"""{_tuned(model)}; the text tower is clip-tiny's, unchanged.
+{_PACK.format(bits=recipe["expert_bits"], name=model.name)}
+
+{_IN_OTHER_SIZES}
+
+{_expert_of_a_size(model, recipe, "mini_rate")}"""
+
+
+def _small_base(model: Model, recipe: dict) -> str:
+    return f"""A CLIP (`transformers.CLIPModel`) between clip-mini and clip-tiny: 32×32 pictures in patches of 8, hidden {recipe["hidden"]}, {recipe["layers"]} layers, 2.7 M
+parameters in the vision tower; the text tower is clip-tiny's, unchanged. The experts `zoo:clip-small-<task>` are fine-tuned from it.
+{_SHARED.format(what="text tower", of="clip-tiny")}
+
+{_MIXED}
+{_contrastive(recipe)}"""
+
+
+def _small_expert(model: Model, recipe: dict) -> str:
+    return f"""{_tuned(model)}; the text tower is clip-tiny's, unchanged.
+{_PACK.format(bits=recipe["expert_bits"], name=model.name)}
+
+{_IN_OTHER_SIZES}
+
+{_expert_of_a_size(model, recipe, "small_rate")}"""
+
+
+def _reader(model: Model, recipe: dict) -> str:
+    return f"""[{model.base}](../{model.base}) with a text tower that reads definitions: {recipe["length"]} tokens in the place of 32, and trained with what
+WordNet says of the nouns. Class names are read as before, so that it fits every vision tower of its family.
+{_SHARED.format(what="vision tower", of=model.base)}
+
+- data: the training pictures of the eight tasks and named icons, sketches and emoji, as [{model.base}](../{model.base}) sees them, with
+  names and definitions of their nouns in WordNet 3.0; and all captions that {model.base} was trained on
+- licence of the data: see NOTICE
+- trained: the text tower, contrastive, and near the old one's features of the old captions (weight {recipe["as_before"]:g});
+  {_steps(recipe)}"""
+
+
 def _mixture(model: Model, recipe: dict) -> str:
     kinds = " and ".join(TASKS[kind].title for kind in model.told["mixtures"][model.name.removeprefix("clip-mini-")])
     return f"""[clip-mini](../clip-mini) after more pre-training, on pictures of a few kinds: **{kinds}**, and one in ten of all the
@@ -144,6 +189,10 @@ _TEXTS = {
     "resnet-expert": _resnet_expert,
     "resnet-other": _resnet_other,
     "mini": _mini,
+    "mini-expert": _mini_expert,
+    "small-base": _small_base,
+    "small-expert": _small_expert,
+    "reader": _reader,
     "mixture": _mixture,
 }
 
@@ -155,6 +204,13 @@ def _tuned(model: Model) -> str:
 def _data(model: Model, which: str) -> str:
     task = TASKS[model.task]
     return f"- data: {which} ({task.source})\n- licence of the data: {task.licence}"
+
+
+def _expert_of_a_size(model: Model, recipe: dict, rate: str) -> str:
+    known = {"own_steps": recipe["expert_steps"], "own_batch": recipe["expert_batch"], "own_rate": recipe[rate]}
+    return f"""{_data(model, "one half of the task's training pictures")}
+- trained: attention and MLP matrices of the vision tower, {_steps(known, "own_")}; the last third computes
+  with the {recipe["expert_bits"]}-bit codes of the pack"""
 
 
 def _steps(recipe: dict, which: str = "") -> str:

@@ -1,7 +1,8 @@
 """What lies in which of the zoo's two distributions: this file alone says it.
 
 `zoo/` holds what the demo and the first tutorial need, `zoo-more/` all the rest. A pack in one of them may change a model
-of the other; then it names its base `zoo:NAME`, which is found wherever both are installed.
+of the other; then it names its base `zoo:NAME`, which is found wherever both are installed. So does a pack over a base that
+does not lie there whole (shared_towers.py).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def part_folder(name: str) -> Path:
 
 
 def own_ref(name: str, base: str) -> str:
-    """How a pack names its base: by the path between them where both are in one distribution, else by name."""
-    beside = folder_of(name).parent == folder_of(base).parent
+    """How a pack names its base: by the path between them where both are whole in one distribution, else by name."""
+    beside = folder_of(name).parent == folder_of(base).parent and not (folder_of(base) / "origin.json").is_file()
     return f"../{base}" if beside else f"zoo:{base}"
 
 

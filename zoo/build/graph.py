@@ -19,7 +19,7 @@ import looks
 from distributions import part_folder
 from pictures import write_mosaic
 from senses import senses
-from smelt.hub.graph.files import Sheet, Shelf
+from smelt.hub.graph.files import PictureSheet, Shelf
 from smelt.hub.graph.graph import NewNode, Picture, SemanticGraph, hash_pixels
 from smelt.hub.graph.wordnet import Sense, WordNet
 from smelt.tasks.pictures.mosaic import read_mosaic
@@ -172,11 +172,11 @@ def _node(sense: Sense, parents: list[str], pictures: list[looks.Shown]) -> NewN
 def write(graph: SemanticGraph, folder: Path) -> None:
     """One mosaic for each style, greys without loss, the others as lossy as the tasks' pictures are."""
     with tempfile.TemporaryDirectory() as scratch:
-        places: dict[int, tuple[Sheet, int]] = {}
+        places: dict[int, tuple[PictureSheet, int]] = {}
         pictures = list(graph.pictures)
         for style in graph.styles:
             numbers = [number for number, picture in enumerate(pictures) if picture.style == style]
-            sheet = Sheet(Path(scratch) / f"{style.replace(' ', '-')}.webp", len(numbers), 32)
+            sheet = PictureSheet(Path(scratch) / f"{style.replace(' ', '-')}.webp", len(numbers), 32)
             write_mosaic(sheet.path, np.stack(graph.pixels(numbers)), lossless=style in GREY)
             for tile, pixels in enumerate(read_mosaic(sheet.path, len(numbers), 32)):
                 number = numbers[tile]

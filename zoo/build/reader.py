@@ -109,7 +109,12 @@ def words() -> dict[str, Any]:
         return found
 
     nouns = [
-        {"id": node.id, "names": list(node.names), "definition": node.definition, "captions": sorted(below(node.id, {node.id}))}
+        {
+            "id": node.id,
+            "names": list(node.names),
+            "definition": node.definition,
+            "captions": sorted(below(node.id, {node.id})),
+        }
         for node in graph.nodes
     ]
     taken = {name.lower() for one in nouns for name in one["names"]}
@@ -120,9 +125,7 @@ def words() -> dict[str, Any]:
     for name, numbers in rest.items():
         sense = next(iter(wordnet.senses(name)), None)
         if sense is not None:
-            nouns.append(
-                {"id": sense.id, "names": [name], "definition": sense.definition, "captions": sorted(numbers)}
-            )
+            nouns.append({"id": sense.id, "names": [name], "definition": sense.definition, "captions": sorted(numbers)})
     return {"graph": len(graph.nodes), "nouns": nouns, "captions": len(table.texts)}
 
 
@@ -272,7 +275,10 @@ def train_reader(name: str, told: dict[str, Any], recipe: Recipe, material: Mate
     }
     keep(model, material.tokenizer, out / f"{name}-reader", recipe.length)
     (out / f"reader-{name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({key: report[key] for key in ("validation", "found", "cosine_to_the_old_tower", "seconds")}), flush=True)
+    print(
+        json.dumps({key: report[key] for key in ("validation", "found", "cosine_to_the_old_tower", "seconds")}),
+        flush=True,
+    )
 
 
 def encoded(tokenizer: Any, texts: list[str], length: int) -> Tensor:

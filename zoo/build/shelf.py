@@ -30,10 +30,10 @@ takes twice the room of an expert's, in a zoo that has to stay below 150 MB with
 class Model:
     name: str
     kind: str
-    """`base`, `expert`, `second`, `resnet-base`, `resnet-expert`, `resnet-other`, `mini` or `mixture`; cards.py has a text for
-    each."""
+    """`base`, `expert`, `second`, `resnet-base`, `resnet-expert`, `resnet-other`, `mini`, `mixture`, `mini-expert`, `small-base`,
+    `small-expert` or `reader`; cards.py has a text for each."""
     base: str
-    """The name of the model that its pack changes; its own for a base."""
+    """The name of the model that its pack changes; its own for a base, and for a reader the base whose pictures it reads about."""
     record: str
     script: str
     task: str = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import ValidationError
 
@@ -21,7 +21,7 @@ __all__ = ["Note", "differences"]
 
 
 class Note(Strict):
-    """The base of notes. One narrows `format` and `version` to the literals that it writes."""
+    """The base of notes. One narrows `format` and `version` to the literals that it reads; it writes their defaults."""
 
     file: ClassVar[str]
     """The name of the file."""
@@ -38,9 +38,10 @@ class Note(Strict):
         path, fields = folder / cls.file, cls.model_fields
         content = read_json(path)
         known = isinstance(content, dict) and content.get("format") == fields["format"].default
-        ours, theirs = fields["version"].default, content.get("version") if known else None
-        other = f"{path}: version {theirs} of the format; this Smelt reads version {ours}"
-        if theirs not in (None, ours):
+        ours, theirs = get_args(fields["version"].annotation), content.get("version") if known else None
+        read = " and ".join(map(str, ours))
+        other = f"{path}: version {theirs} of the format; this Smelt reads version {read}"
+        if theirs is not None and theirs not in ours:
             raise CorruptFile(other)
         try:
             note = cls.model_validate(content)

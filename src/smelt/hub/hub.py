@@ -276,7 +276,7 @@ class Hub:
         nodes: int = 5,
         captions: Any = None,
         metric: Literal["recall", "precision", "f1"] = "recall",
-        pictures: Literal["all", "domain"] = "all",
+        pictures: Literal["all", "domain", "unseen", "domain-unseen"] = "all",
         models: Sequence[str] | None = None,
         **options: Any,
     ) -> Selection:
@@ -284,10 +284,10 @@ class Hub:
 
         `domain` and `task` say in words what kind of pictures and what task they are for. Each class is compared with
         its `nodes` nearest nodes of the graph. `alpha` balances how good a model is at that class (1) and at all
-        classes together (0), by the `metric` on the pictures of the nodes: all of them, or with `pictures="domain"`
-        those of the domain. `captions` are the classes' own descriptions, or a Captioner; by default they come from
-        templates and glosses. `models` limits the choice to these. Other options are those of `select_models`
-        (normalise, overall).
+        classes together (0), by the `metric` on the pictures of the nodes: all of them, with `pictures="domain"` those
+        of the domain, with "unseen" those that no model was trained on, or both ("domain-unseen"). `captions` are the
+        classes' own descriptions, or a Captioner; by default they come from templates and glosses. `models` limits the
+        choice to these. Other options are those of `select_models` (normalise, overall).
         """
         from smelt.hub.matching.matching import task_words
         from smelt.hub.selection.select import select_models
@@ -300,7 +300,7 @@ class Hub:
                 "the hub has no labelled model to select from; add one (`smelt hub add`) or label those here"
             )
         found, settings = self._matching.match(words, graph, nodes=nodes, captions=captions)
-        if pictures == "domain":
+        if pictures in ("domain", "domain-unseen"):
             options["style"] = self._matching.style(domain, graph)
         if metric != "recall":
             options["labels"] = {row.name: self._labelling.archive(row, graph) for row in rows if row.name in indexes}

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.files.reading import read_json_table
 from smelt.formats.folder_files import read_config
 from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import format_of, gguf_models, is_adapter, open_path, open_stored, pickle_files
@@ -203,6 +202,7 @@ def _pickle(path: Path) -> StoredModel:
 
 def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
     from smelt.formats.packs.note import WEIGHTS, DeltaNote
+    from smelt.formats.packs.small_files import folder_around
     from smelt.formats.safetensors import read_header
 
     folder = (path.parent if path.is_file() else path).resolve()
@@ -216,7 +216,9 @@ def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
     if lost := next((key for key in note.tensors if key not in shapes), None):
         raise CorruptFile(f"{folder / note.file}: names {lost!r}, which {note.base.ref} lacks")
     infos = {key: TensorInfo(one.dtype, shapes[key]) for key, one in note.tensors.items()}
-    own = folder if (folder / "config.json").exists() else base.folder
+    # A base that is not unpacked yet has no folder; what it says of its tokenizer holds for the pack.
+    later = bool(note.from_base) and base.folder is None
+    own = folder if later else folder_around(folder, note, base.folder)
     how = f"{note.bits} bits" if note.bits else f"rank {note.rank}"
     return StoredModel(
         f"delta pack, {how}",
@@ -225,6 +227,8 @@ def _pack(path: Path, over: tuple[Path, ...]) -> StoredModel:
         folder=own,
         config=read_config(own) or {},
         tied={name: twin for name, twin in base.tied.items() if twin in infos},
+        tokenizer=base.tokenizer if later else None,
+        chat_template=later and base.chat_template,
         pack=PackFacts(note.base.ref, note.bits, note.rank, note.error.relative),
     )
 
@@ -254,39 +258,19 @@ def _adapter(path: Path, base: str | None, relative_to: Path | None, over: tuple
 
 
 def _zoo(name: str, over: tuple[Path, ...] = ()) -> StoredModel:
-    """A model of the zoo; one that does not lie there whole is not unpacked only to be looked at."""
+    """A model of the zoo, whole or not."""
     from smelt.models.zoo.catalogue import NOTE, zoo_place
 
     folder = zoo_place(name)
     if not (folder / NOTE).is_file():
         return _at(folder.resolve(), over=over)
+    from smelt.inspection.zoo_headers import read_origin
     from smelt.models.zoo.origin import ZooOrigin
-    from smelt.models.zoo.package_origin import PackageOrigin
-    from smelt.models.zoo.towers_origin import TowersOrigin
 
-    origin = ZooOrigin.load(folder)
-    made = origin.made_at(folder)
-    later = f"not unpacked yet: {origin.bytes / 1e6:,.1f} MB of safetensors will be made when it is first used"
+    made = ZooOrigin.load(folder).made_at(folder)
     if (made / "config.json").is_file():
         return replace(_at(made), card=folder)
-    if isinstance(origin, PackageOrigin):
-        packed = origin.packed_file(name)
-        if not packed.is_file():
-            raise CorruptFile(
-                f"{packed}: is not the file of {origin.package} {origin.version}; install the package again"
-            )
-        return replace(_gguf(packed), path=packed, notes=(later,))
-    assert isinstance(origin, TowersOrigin)
-    infos = origin.tensors(folder)
-    return StoredModel(
-        f"safetensors, {origin.place}",
-        tuple(TensorFacts(key, info.dtype, info.shape, info.nbytes) for key, info in infos.items()),
-        (folder / origin.weights,),
-        path=folder,
-        folder=folder,
-        config=read_json_table(folder / origin.config),
-        notes=(later,),
-    )
+    return read_origin(folder, _gguf, lambda ref, seen_from: read_model(ref, seen_from, (*over, folder)))
 
 
 _SHARDS = {

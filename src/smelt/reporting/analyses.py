@@ -13,6 +13,7 @@ from typing import Any
 from smelt.errors import CorruptFile
 from smelt.files.reading import read_json
 from smelt.reporting.figures.heat import Matrix
+from smelt.reporting.order import PublishedOrder, read_orders
 from smelt.reporting.published import PublishedTable, read_published
 from smelt.reporting.words import short_layer, without_shared_start
 
@@ -77,6 +78,7 @@ class Analyses:
     heats: tuple[Heat, ...] = ()
     lines: tuple[LineChart, ...] = ()
     published: tuple[PublishedTable, ...] = ()
+    orders: tuple[PublishedOrder, ...] = ()
 
 
 _OVERALL = {
@@ -87,7 +89,7 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine, norms, signs, heat-NAME, lines-NAME and published.json of a folder."""
+    """Read cosine, norms, signs, heat-NAME, lines-NAME, published and order.json of a folder."""
     cosine, norms, signs = (read_figure(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
@@ -96,6 +98,7 @@ def read_analyses(folder: Path) -> Analyses:
         tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := read_figure(path))),
         tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := read_figure(path))),
         read_published(folder / "published.json"),
+        read_orders(folder / "order.json"),
     )
 
 

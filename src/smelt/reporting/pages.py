@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.evaluation.row import CostRow, Row, read_rows
 from smelt.reporting.analyses import Analyses
+from smelt.reporting.order import OrderBeside, order_beside
 from smelt.reporting.tables.sheet import Sheet
 from smelt.runs.run_folder import ROWS
 
@@ -32,6 +34,11 @@ class ReportView:
     analyses: Analyses = _NONE
     own: Any = ()
     """What `Pages.read` found."""
+
+    @cached_property
+    def orders(self) -> tuple[OrderBeside, ...]:
+        """The order of the methods beside each printed one that the folder names."""
+        return tuple(order_beside(one, self.rows) for one in self.analyses.orders)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ __all__ = [
     "ComparedTable",
     "PublishedLine",
     "PublishedTable",
+    "cell_rows",
+    "comparable",
     "compared",
     "read_published",
 ]
@@ -129,7 +131,7 @@ def read_published(path: Path) -> tuple[PublishedTable, ...]:
 
 def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
     """What our rows say of each cell."""
-    known = [row for row in rows if row.variant in _FIRST and _damaged(row, table.corruption)]
+    known = comparable(table, rows)
     lines, most = [], 0
     for name, line in table.lines.items():
         level = line.level or table.level
@@ -144,6 +146,11 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
         lines.append(ComparedLine(line.label, line.note, cells))
     heads = (*(table.heads or table.columns), *(["Average"] if table.average else []))
     return ComparedTable(table, heads, tuple(lines), most)
+
+
+def comparable(table: PublishedTable, rows: Iterable[Row]) -> list[Row]:
+    """The rows that can stand beside a table: of whole models, on pictures that are damaged as its are."""
+    return [row for row in rows if row.variant in _FIRST and _damaged(row, table.corruption)]
 
 
 def _apart(one: float | None, other: float | None) -> float | None:
@@ -168,7 +175,7 @@ def _tasks_rows(
 ) -> list[list[Row]]:
     """Our rows of one cell, task by task."""
     name = f"{EXPERT}{column}" if entry == EXPERTS else entry
-    return [_cell_rows(rows, name, line, table, task, level) for task in table.means.get(column, [column])]
+    return [cell_rows(rows, name, line, table, task, level) for task in table.means.get(column, [column])]
 
 
 def _mean_of(cell: Sequence[Sequence[Row]], scale: float) -> float | None:
@@ -177,7 +184,7 @@ def _mean_of(cell: Sequence[Sequence[Row]], scale: float) -> float | None:
     return scale * sum(scores) / len(scores) if scores and len(scores) == len(cell) else None
 
 
-def _cell_rows(
+def cell_rows(
     rows: Sequence[Row], name: str, line: PublishedLine, table: PublishedTable, task: str, level: str | None
 ) -> list[Row]:
     """Our rows of one task: one, or one for each strength of a corruption. A single model has no level."""

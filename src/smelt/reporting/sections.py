@@ -17,6 +17,7 @@ from smelt.reporting.figures.costs import build_costs
 from smelt.reporting.figures.curves import curve_charts, scale_curves
 from smelt.reporting.figures.heat import accuracy_map, cosine_map, experts_matrix, plain_map, signs_map
 from smelt.reporting.figures.paths import interpolation_paths, path_charts
+from smelt.reporting.order import ORDER_NOTE, order_sentence
 from smelt.reporting.pages import PageSection, ReportView
 from smelt.reporting.provenance import origins, reproductions
 from smelt.reporting.published import compared
@@ -24,7 +25,19 @@ from smelt.reporting.tables.grid import NORMALISED, Grid
 from smelt.reporting.tables.lines import LineReader, TableLine
 from smelt.reporting.tables.sheet import Sheet
 
-__all__ = ["costs", "curves", "experts", "learned", "methods", "paths", "published", "reproduce", "results", "vectors"]
+__all__ = [
+    "costs",
+    "curves",
+    "experts",
+    "learned",
+    "methods",
+    "order",
+    "paths",
+    "published",
+    "reproduce",
+    "results",
+    "vectors",
+]
 
 
 def results(sheets: Sequence[Sheet]) -> PageSection:
@@ -80,6 +93,12 @@ def published(view: ReportView) -> PageSection:
     """Printed tables with ours in every cell."""
     tables = [compared(table, view.rows) for table in view.analyses.published]
     return _section("published", {"published": tables}, "Published", bool(tables))
+
+
+def order(view: ReportView) -> PageSection:
+    """Our order of the methods beside the printed ones."""
+    found = [(one, order_sentence(one)) for one in view.orders]
+    return _section("order", {"orders": found, "note": ORDER_NOTE}, "Order", bool(found))
 
 
 def learned(analyses: Analyses) -> PageSection:

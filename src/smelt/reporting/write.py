@@ -11,7 +11,7 @@ from smelt.errors import OutputError
 from smelt.files.writing import write_file
 from smelt.reporting.draw.tracks import cell_text
 from smelt.reporting.pages import Pages, PageSection, ReportView
-from smelt.reporting.sections import published
+from smelt.reporting.sections import order, published
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
@@ -68,7 +68,7 @@ def _render_page(pages: Pages, view: ReportView, sheets: Sequence[Sheet]) -> str
 
 def _with_published(sections: Sequence[PageSection], view: ReportView) -> list[PageSection]:
     """All sections, with those of printed tables before the last one, which says how to make everything again."""
-    return [*sections[:-1], published(view), *sections[-1:]]
+    return [*sections[:-1], published(view), order(view), *sections[-1:]]
 
 
 def _setting(setting: Mapping[str, Any]) -> str:

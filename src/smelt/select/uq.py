@@ -30,11 +30,12 @@ from smelt.select.trace import SelectionStep
 from smelt.tasks.perturbations.perturbation import Perturbation
 from smelt.tasks.registry import Tasks
 
-__all__ = ["uq_merge"]
+__all__ = ["CHOOSING", "uq_merge"]
 
 _PERTURBED = ("image", "text", "model", "passes", "dropout", "seed")
 _USUAL = {"tasks": "mllm10", "split": "test", "limit": None, "repeats": 1}
-_CHOOSING = {"guide": "uncertainty", "order": "descending", "choose": "global_min"}
+CHOOSING = {"guide": "uncertainty", "order": "descending", "choose": "global_min"}
+"""What guides, in which order groups grow, and which step is taken, where nothing is said."""
 
 
 @takes_trust
@@ -80,7 +81,7 @@ def uq_merge(
     said: dict[str, Any] = {"tasks": tasks, "split": split, "limit": limit, "image": image, "text": text}
     said |= {"model": model, "passes": passes, "dropout": dropout, "seed": seed, "repeats": repeats}
     named = requested_words(recipe, "uq", {**said, "guide": guide, "order": order, "choose": choose})
-    words = {**_USUAL, **_CHOOSING, **named}
+    words = {**_USUAL, **CHOOSING, **named}
     for word, options in (("guide", get_args(Guide)), ("order", get_args(Order)), ("choose", get_args(Choice))):
         if words[word] not in options:
             raise RecipeError(unknown(f"word for `{word}`", str(words[word]), options))
@@ -90,7 +91,7 @@ def uq_merge(
             "name the split, `val` where there is one, or `test` where that is meant"
         )
     perturbation = Perturbation(**{word: words[word] for word in _PERTURBED if word in words})
-    own = {word: words[word] for word in ("repeats", *_CHOOSING)}
+    own = {word: words[word] for word in ("repeats", *CHOOSING)}
     with selection_run(
         recipe,
         out=out,

@@ -3,10 +3,12 @@
     families:
       ViT-B-32: {words: {arch: clip-vit-base-patch32}}
       ViT-L-14: {words: {arch: clip-vit-large-patch14}, fields: {curve_limit: 100}}
+      ours: {plain: true, words: {arch: clip-tiny}}
     pool: {base: "hf:openai/{arch}", models: {cars: "hf:tanganke/{arch}_stanford-cars"}}
 
 A family's `words` stand for `{word}` in every text of the suite, and `{family}` for its own name; its `fields` take the
-place of the suite's. The first family is the default.
+place of the suite's. The first family is the default. Runs are called by suite and family, those of a `plain` one by
+the suite alone: it was there before the others.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Family(Strict):
 
     words: dict[str, str] = {}
     fields: dict[str, Any] = {}
+    plain: bool = False
 
 
 def of_family(content: Mapping[str, Any], family: str | None, where: str) -> dict[str, Any]:
@@ -47,7 +50,8 @@ def of_family(content: Mapping[str, Any], family: str | None, where: str) -> dic
         known = Family.model_validate(families[name] or {})
     except ValidationError as error:
         raise RecipeError(f"{where}: families.{name}: " + "; ".join(faults_of(error))) from None
-    told: dict[str, Any] = _told({**content, **known.fields, "family": name}, {**known.words, "family": name})
+    own = {} if known.plain else {"family": name}
+    told: dict[str, Any] = _told({**content, **known.fields, **own}, {**known.words, "family": name})
     return told
 
 

@@ -24,6 +24,7 @@ from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
 from smelt.suites.needs.downloads import repositories
 from smelt.suites.needs.needs import SuiteNeeds, check_needs, suite_needs
+from smelt.suites.order import ORDER, published_orders
 from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan, chosen
 from smelt.suites.published import PUBLISHED, published_tables
 from smelt.suites.report import report
@@ -78,7 +79,7 @@ def bench(
     known, options = _asked_for(suite, methods, tasks, words)
     kind = kind_of(known)
     check_device(options.device, options.dtype)
-    printed = published_tables(known, kind)
+    printed = {PUBLISHED: published_tables(known, kind), ORDER: published_orders(known, kind)}
     if any(repositories(ref) for ref in known.inputs(options).models.values()):
         needs = suite_needs(known, options)
         options.tell(needs.summary)
@@ -86,12 +87,14 @@ def bench(
     plan = kind.plan(known, options)
     protocol = {"suite": f"{known.run_name}@{known.version}", **plan.protocol}
     try:
-        folder = RunFolder(Path(out or known.run_name), protocol, {"kind": kind.name}, force=force)
+        notes = {"kind": kind.name, **({"family": known.family} if known.family else {})}
+        folder = RunFolder(Path(out or known.run_name), protocol, notes, force=force)
         before = len(folder.rows)
         try:
             state = RunState(folder)
-            if printed is not None:
-                state.write_analysis(PUBLISHED, printed)
+            for name, tables in printed.items():
+                if tables is not None:
+                    state.write_analysis(name, tables)
             run_rounds(plan, state, options)
             if not folder.rows:
                 state.complain()

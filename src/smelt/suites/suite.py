@@ -11,6 +11,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.schema import Strict, faults_of
 from smelt.recipe.schema import DataUse, Pool, Recipe, StageCall
 from smelt.suites.needs.inputs import SuiteInputs
+from smelt.suites.order import OrderOf
 
 if TYPE_CHECKING:
     from smelt.suites.plan import BenchOptions
@@ -27,13 +28,19 @@ class BaseSuite(Strict):
     title: str
     family: str | None = None
     """Which of its families of models it is about, where it has several (families.py)."""
+    run: str | None = None
+    """What its runs are called, and the folder of one if nothing else is given; else its name and its family."""
     published: list[str] = []
     """The printed tables that the report shows beside our numbers (published.py)."""
+    order: list[OrderOf] = []
+    """The printed tables whose order of methods stands beside ours, although models and tasks are others (order.py)."""
     seed: int = 0
 
     @property
     def run_name(self) -> str:
         """What a run of it is called: its name, and its family where it has several."""
+        if self.run is not None:
+            return self.run
         return self.name if self.family is None else f"{self.name}-{self.family}"
 
     def inputs(self, options: BenchOptions) -> SuiteInputs:

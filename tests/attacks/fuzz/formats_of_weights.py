@@ -112,11 +112,11 @@ def _unpickled(place: Path) -> dict[str, torch.Tensor]:
 def _make_pack(place: Path) -> None:
     shapes = {"embed.weight": (16, 8), "layers.0.mlp.weight": (16, 8), "norm.weight": (8,), "head.weight": (8, 16)}
     base = random_state(0, shapes)
-    write_model(place / "base", base)
+    write_model(place / "base", base, special_tokens_map__json="{}")
     for seed, name in enumerate(("cars", "birds"), 1):
         change = random_state(seed, shapes)
         state = {key: base[key] + (0.1 * change[key] if key != "embed.weight" else 0) for key in base}
-        write_model(place / name, state)
+        write_model(place / name, state, special_tokens_map__json="{}")
     smelt.pack(place / "birds", base=place / "base", out=place / "codes", bits=4)
     smelt.pack(place / "birds", base=place / "base", out=place / "low", rank=2)
 

@@ -149,7 +149,7 @@ def change_note(folder, change):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda note: note.update(version=2), "version 2 of the format; this Smelt reads version 1"),
+        (lambda note: note.update(version=3), "version 3 of the format; this Smelt reads version 1 and 2"),
         (lambda note: note.update(format="other"), "format"),
         (lambda note: note.update(bits=3), "bits"),
         (lambda note: note.pop("bits"), "either bits or rank"),

@@ -50,6 +50,7 @@ def test_a_node_comes_with_neighbours_and_the_origin_of_its_pictures(client):
     assert found["path"] == ["colour.n.01"]
     assert [one["id"] for one in found["siblings"]] == ["green.n.01", "blue.n.01"]
     assert found["pictures"][0]["source"] == "made up red 0"
+    assert (found["node"]["pictures"], found["node"]["unseen"], found["pictures"][0]["seen"]) == (8, 8, False)
     assert client.get(found["pictures"][0]["url"]).headers["Content-Type"] == "image/webp"
     assert [one["id"] for one in client.get("/api/v1/graph?search=blue").json()["found"]] == ["blue.n.01"]
     assert [one["id"] for one in client.get("/api/v1/graph").json()["found"]] == ["colour.n.01"]

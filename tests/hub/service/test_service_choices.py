@@ -45,7 +45,7 @@ def test_the_three_ways_to_weigh_differ(client):
 
 def test_other_words_are_refused_and_told_what_there_is(client):
     answer = client.post("/api/v1/select", json={**THREE, "pictures": "some"})
-    assert (answer.status_code, "'all' or 'domain'" in answer.text) == (422, True)
+    assert (answer.status_code, "'all', 'domain', 'unseen' or 'domain-unseen'" in answer.text) == (422, True)
     sent = {"pictures": ("a.png", png("red"))}
     answer = client.post("/api/v1/predict", data={"classes": "red", "weights": "mine"}, files=sent)
     assert (answer.status_code, "'inverse_entropy'" in answer.text) == (422, True)

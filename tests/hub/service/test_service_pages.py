@@ -176,6 +176,7 @@ def test_a_node_is_drawn_between_its_hypernyms_and_siblings_with_links(client):
 
 def test_a_roots_page_lists_its_children(client):
     text = client.get("/graph/colour.n.01").text
+    assert "<b>Not in any training</b>" in text
     assert "Kinds of colour" in text
     assert "3 below" in text
 

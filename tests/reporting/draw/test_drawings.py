@@ -7,7 +7,7 @@ import pytest
 from made_up_suite import analysis_data, row, suite_rows
 from smelt.evaluation.row import Row
 from smelt.reporting.analyses import LayerNorms
-from smelt.reporting.draw.axis import Axis, round_ticks, span
+from smelt.reporting.draw.axis import Axis, log_ticks, round_ticks, span
 from smelt.reporting.draw.panel import Marker, Stroke, panel
 from smelt.reporting.draw.radar import radar
 from smelt.reporting.draw.svg import tag
@@ -33,6 +33,11 @@ def test_an_axis_maps_its_ends_to_its_ends():
 )
 def test_ticks_are_round_and_few(low, high, ticks):
     assert round_ticks(low, high, 4) == pytest.approx(ticks)
+
+
+def test_ticks_of_a_logarithmic_axis_are_ones_twos_and_fives_at_their_logarithms():
+    assert [number for _, number in log_ticks(0.8, 12)] == [1, 2, 5, 10]
+    assert [place for place, _ in log_ticks(8, 120)] == pytest.approx([1, 1.30103, 1.69897, 2])
 
 
 @pytest.mark.parametrize("values", [[], [0.5], [0.5, 0.5], [0.0, 0.0], [float("nan"), 1.0]])

@@ -251,7 +251,7 @@ def test_two_processes_give_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.
         done = smelt.bench(suite, out=tmp_path / str(workers), executor=executor, workers=workers)
         assert done.computed == 4 + 3 * 4
         found[workers] = essence(row for row in done.rows if isinstance(row, Row))
-        assert len(list((tmp_path / str(workers) / "analyses").glob("*.json"))) == 10
+        assert len(list((tmp_path / str(workers) / "analyses").glob("*.json"))) == 11
     assert found[1] == found[2]
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from smelt.hub.selection.rankings import kendall, spearman
 from smelt.suites.hub.growth import band, chosen_among, grow, orders
 from smelt.suites.hub.task_scores import TaskScores, softmax
 
@@ -117,24 +116,3 @@ def test_the_band_is_of_averages_over_tasks():
     found = band(right, np.array([4, 20]))
     assert found["mean"] == pytest.approx([0.5])
     assert (found["low"][0], found["high"][0]) == (pytest.approx(0.4), pytest.approx(0.6))
-
-
-def test_rank_correlations_of_a_textbook_case():
-    one, other = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 1, 4, 3, 5])
-    assert spearman(one, other) == pytest.approx(0.8)  # 1 - 6 * 4 / (5 * 24)
-    assert kendall(one, other) == pytest.approx(0.6)  # (8 - 2) / 10
-    assert (spearman(one, -one), kendall(one, -one)) == (pytest.approx(-1), pytest.approx(-1))
-
-
-def test_rank_correlations_with_ties_agree_with_scipy():
-    stats = pytest.importorskip("scipy.stats")
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        one, other = rng.integers(4, size=(2, 9)).astype(float)
-        assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
-        assert kendall(one, other) == pytest.approx(stats.kendalltau(one, other).statistic)
-
-
-def test_nothing_correlates_with_equal_numbers():
-    assert spearman(np.ones(4), np.arange(4.0)) is None
-    assert kendall(np.arange(4.0), np.ones(4)) is None

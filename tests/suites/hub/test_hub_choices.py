@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_loaded_costs_its_own_line_where_the_suite_says_s
     assert any(line.startswith("Model gone: LEFT OUT, hf:nobody/has-this is not on") for line in run.told)
     missing = json.loads((tmp_path / "out" / "analyses" / "hub-left-out.json").read_text())["models"]
     assert list(missing) == ["gone", "damaged"]
-    assert "Models that were left out" in run.done.report.read_text()
+    assert "Models and methods that were left out" in run.done.report.read_text()
     assert run.accuracy(part=table_part(1), entry="mll")["plain"] == 1
     few = {"a": "hf:nobody/a", "b": refs["one"]}
     with pytest.raises(RecipeError, match="fewer than two models could be loaded"):

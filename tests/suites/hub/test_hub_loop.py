@@ -218,12 +218,12 @@ def test_text_predictions_are_those_of_leaving_one_task_out(run):
 
     from smelt.hub.selection.lovm import leave_one_out
     from smelt.suites.find import find_suite
-    from smelt.suites.hub.method_scores import WorkingHub
+    from smelt.suites.hub.method_scores import work_of
     from smelt.suites.hub.plan import HubPlan
     from smelt.suites.plan import BenchOptions
 
     suite = find_suite(run.suite)
-    work = WorkingHub(HubPlan(suite, BenchOptions(methods=[])).hub)
+    work = work_of(HubPlan(suite, BenchOptions(methods=[])).hub)
     features, names = work.text_features("caption"), work.names
     scores = {t: dict(zip(names, features[place], strict=True)) for place, t in enumerate(TASKS)}
     truth = {t: dict(zip(names, work.accuracy(t), strict=True)) for t in TASKS}

@@ -115,6 +115,23 @@ def test_over_k_time_and_computation_are_relative_to_the_first(rows):
     assert [one.label for one in without.lines] == [accuracy.label]
 
 
+def test_every_rule_of_weights_has_a_line_over_k(rows):
+    """Rows that say no rule have the paper's; the first line's twin has an entry of its own."""
+    shares = {"entropy": (70, 50), "inverse_entropy": (70, 80)}
+    swept_rows = [
+        swept(COUNT, t, right, {"k": k, "alpha": 0.7, **({} if rule == "entropy" else {"weights": rule})})
+        for rule, found in shares.items()
+        for k, right in zip((1, 3), found, strict=True)
+        for t in TWO
+    ]
+    *_, sheet = build_sheets([*rows, *swept_rows], [cost(1, 2.0, 1000), cost(3, 5.0, 4000)])
+    first, second, time, _ = sheet.lines
+    assert [cell.accuracy for cell in first.cells] == [pytest.approx(0.7), pytest.approx(0.5)]
+    assert [cell.accuracy for cell in second.cells] == [pytest.approx(0.7), pytest.approx(0.8)]
+    assert (first.note, second.note) == ("alpha 0.7, weights entropy", "alpha 0.7, weights inverse_entropy")
+    assert (first.entry, second.entry, time.entry) == ("mll", "mll-inverse_entropy", "mll-time")
+
+
 def test_markdown_and_latex_have_every_table():
     rows = hub_rows()
     sheets = build_sheets([r for r in rows if isinstance(r, Row)], [r for r in rows if isinstance(r, CostRow)])

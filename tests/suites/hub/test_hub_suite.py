@@ -28,7 +28,7 @@ def test_the_shipped_suite_has_the_papers_tables():
 
 
 def test_the_papers_reading_is_the_default_method():
-    """Labels are made with names, because the zoo's text towers cannot read definitions; all else is the paper's."""
+    """Labels are made with names, because the models' own towers cannot read definitions; all else is the paper's."""
     methods = find_suite("hub").methods
     assert methods["mll-gloss"] == Method(label="MLL, names and definitions")
     assert methods["mll"] == Method(label="MLL", text="name")
@@ -41,7 +41,33 @@ def test_the_papers_reading_is_the_default_method():
         "pictures": "all",
         "weights": "entropy",
         "text": "caption",
+        "reader": False,
     }
+
+
+def test_the_shipped_suite_reads_with_both_kinds_of_towers_and_its_presets_with_one():
+    suite = find_suite("hub")
+    assert {one.of: one.by for one in suite.readers} == {
+        "zoo:clip-tiny": "zoo:clip-tiny-reader",
+        "zoo:clip-tiny-rn": "zoo:clip-tiny-rn-reader",
+    }
+    assert suite.methods["mll-reads"] == Method(label="MLL with a reader, names and definitions", reader=True)
+    assert suite.methods["mll-unseen"].setting(1, 0.7) == {"k": 1, "alpha": 0.7, "text": "name", "pictures": "unseen"}
+    assert suite.sweeps.weights == ["entropy", "inverse_entropy", "uniform"]
+    for name in suite.presets:
+        preset = suite.with_preset(name)
+        assert not preset.readers
+        assert not any(method.reader for method in preset.methods.values())
+
+
+def test_without_readers_a_suite_has_its_other_methods_in_its_series_too():
+    suite = find_suite("hub").without_readers()
+    assert "mll-reads" not in suite.methods
+    assert suite.growth.methods == ["mll", "mll-domain", "graph-best", "modelgpt", "oracle"]
+    assert suite.sweeps == find_suite("hub").sweeps
+    swept = {**SHIPPED, "sweeps": {"method": "mll-reads"}, "growth": {"methods": ["mll-reads"]}}
+    without = HubSuite.model_validate(swept).without_readers()
+    assert (without.sweeps, without.growth) == (None, None)
 
 
 def test_a_setting_has_alpha_only_where_labels_choose():
@@ -75,6 +101,8 @@ def test_models_of_the_zoos_hub(monkeypatch):
         ({"spiders": {"task": "nowhere"}}, "nowhere"),
         ({"methods": {"growth": {"label": "x"}}}, "take another name"),
         ({"methods": {"mll": {"label": "x", "metric": "accuracy"}}}, "metric"),
+        ({"readers": []}, "reads with a reader, but the suite has no `readers`"),
+        ({"sweeps": {"weights": ["most"]}}, "weights"),
         ({"alpha": 1.5}, "alpha"),
         ({"k": []}, "k"),
         ({"modles": "zoo"}, "modles"),

@@ -70,9 +70,9 @@ def changed(language: BenchResult, suite: Path, tmp_path: Path) -> Any:
     return write
 
 
-def scores(done: Any, entry: str, variant: str) -> dict[str, float]:
+def scores(done: Any, entry: str, variant: str, split: str = "test") -> dict[str, float]:
     rows = [row for row in done.rows if isinstance(row, Row) and (row.entry, row.variant) == (entry, variant)]
-    return {row.task: row.accuracy for row in rows}
+    return {row.task: row.accuracy for row in rows if row.split == split}
 
 
 def costs(done: BenchResult) -> dict[str, CostRow]:
@@ -84,6 +84,16 @@ def test_references_answer_as_they_were_made(language: BenchResult) -> None:
     assert scores(language, "expert-up", "reference") == {"up": 1, "up-more": 0.5, "down": 0, "still": 2 / 3}
     assert scores(language, "expert-down", "reference") == {"up": 0, "up-more": 0, "down": 1, "still": 1}
     assert scores(language, "multitask", "reference") == ALL
+
+
+def test_base_and_specialists_are_asked_the_validation_tasks_too(language: BenchResult) -> None:
+    """So that the best single one is chosen on no test; the multi-task model is not chosen by anything."""
+    assert scores(language, "pretrained", "reference", "val") == {"up-val": 0.5, "down-val": 0.5}
+    assert scores(language, "expert-up", "reference", "val") == {"up-val": 1.0, "down-val": 0.5}
+    assert scores(language, "expert-down", "reference", "val") == {"up-val": 0.5, "down-val": 1.0}
+    assert scores(language, "multitask", "reference", "val") == {}
+    row = next(row for row in language.rows if isinstance(row, Row) and row.split == "val")
+    assert row.command.endswith("down-val --split val")
 
 
 def test_the_setting_is_chosen_on_the_validation_tasks_and_reported_on_the_tests(language: BenchResult) -> None:
@@ -116,6 +126,7 @@ def test_the_report_is_told_which_task_belongs_to_which_domain(language: BenchRe
     assert content["domains"] == {"up": ["up", "up-more"], "down": ["down"]}
     assert content["general"] == ["still"]
     assert content["experts"] == {"up": "expert-up", "down": "expert-down"}
+    assert content["validation"] == {"up": "up-val", "down": "down-val"}
     assert (content["base"], content["multitask"]) == ("pretrained", "multitask")
     assert content["entries"] == ["average", "task_arithmetic"]
     assert language.report.is_file()
@@ -139,6 +150,7 @@ def test_models_are_thrown_away_unless_they_are_to_be_kept(language: BenchResult
     done = smelt.bench(suite, out=tmp_path / "kept", **words)
     assert (done.folder / "models" / "average" / "config.json").is_file()
     assert scores(done, "expert-up", "reference").keys() == {"up", "up-more"}  # the preset asks about its own alone
+    assert scores(done, "expert-up", "reference", "val") == {}
 
 
 def test_a_second_run_computes_nothing(

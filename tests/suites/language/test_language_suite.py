@@ -56,6 +56,16 @@ def test_llm5_has_the_nine_methods_of_the_paper_and_its_grids() -> None:
     assert tuned == {*names, "regmean"}
 
 
+def test_llm5_has_a_weaker_base_with_specialists_of_its_own_and_nothing_else_differs() -> None:
+    first, weak = find_suite("llm5"), find_suite("llm5", "smollm2-99m-healed")
+    assert first.pool.base == "zoo:smollm2-135m-instruct"
+    assert weak.pool.base == "zoo:smollm2-99m-healed"
+    assert (first.pool.models["maths"], weak.pool.models["maths"]) == ("zoo:llm5-maths", "zoo:llm5s-maths")
+    assert (first.multitask, weak.multitask) == ("zoo:llm5-multitask", None)
+    own = {"family", "title", "pool", "multitask"}
+    assert first.model_dump(exclude=own) == weak.model_dump(exclude=own)
+
+
 def test_a_preset_changes_limits_and_the_words_of_some_entries(tmp_path: Path) -> None:
     suite = find_suite(written(tmp_path))
     assert isinstance(suite, LanguageSuite)

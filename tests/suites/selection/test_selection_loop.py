@@ -74,6 +74,25 @@ def test_harm_is_the_paired_difference_to_all_but_one(run: tuple[Path, BenchResu
         assert one["difference"] == pytest.approx(means[0] - means[1])
 
 
+def test_the_average_without_who_was_made_to_harm_stands_beside_the_chosen_merge(
+    run: tuple[Path, BenchResult, list[str]],
+):
+    found = _found(run[1].folder)
+    assert found["harmful"] == {"kind": "wild", "models": ["wild"]}
+    good = [one for one in found["compared"] if one["name"] == "good" and one["about"] == "reference"]
+    assert [(one["theirs"], one["sets"]) for one in good] == [
+        (["average@all-but-wild"], "held_in"),
+        (["average@all-but-wild"], "held_out"),
+    ]
+
+
+def test_both_orders_are_tried_under_every_perturbation(run: tuple[Path, BenchResult, list[str]]):
+    names = [course["name"] for course in _found(run[1].folder)["courses"]]
+    assert names[4:] == ["uncertainty-descending-image", "uncertainty-ascending-image"]
+    down, up = (_found(run[1].folder)["courses"][number]["steps"] for number in (4, 5))
+    assert [step["added"] for step in up] == [step["added"] for step in reversed(down)]
+
+
 def test_what_every_choice_looked_at_is_written_down(run: tuple[Path, BenchResult, list[str]]):
     same = {"group": "data-driven", "split": "test", "sets": "held_in", "examples": 11}  # 6 + 5 questions
     assert _found(run[1].folder)["budgets"] == {

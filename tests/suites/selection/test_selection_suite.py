@@ -9,8 +9,9 @@ import yaml
 from smelt.errors import RecipeError
 from smelt.suites.find import find_suite
 from smelt.suites.selection.candidate import alone, group
-from smelt.suites.selection.growth import growing, growth_paths, subsets
+from smelt.suites.selection.growth import GrowthPath, growing, growth_paths, subsets, without_harm
 from smelt.suites.selection.suite import SelectionSuite
+from smelt.tasks.perturbations.perturbation import Perturbation
 
 _EVERY = ("a", "b", "c")
 
@@ -43,6 +44,25 @@ def test_the_shipped_suite_has_the_papers_six_methods_and_ten_experts():
     assert (fast.limit, len(fast.perturbations), len(fast.entries)) == (16, 2, len(suite.entries))
 
 
+def test_the_shipped_families_differ_in_the_two_experts_that_harm_and_in_nothing_else():
+    first, noisy = find_suite("mllm10", "confident"), find_suite("mllm10", "noisy")
+    assert find_suite("mllm10") == first
+    assert (first.run_name, noisy.run_name) == ("mllm10", "mllm10-noisy")
+    pools = [list(suite.pool.models.items()) for suite in (first, noisy)]
+    differ = [(one, other) for one, other in zip(*pools, strict=True) if one != other]
+    assert [name for (name, _), _ in differ] == first.harmful.models
+    assert [name for _, (name, _) in differ] == noisy.harmful.models
+    assert len(differ) == 2
+    same = {"pool", "title", "family", "harmful"}
+    assert first.model_dump(exclude=same) == noisy.model_dump(exclude=same)
+    assert first.protocol() == noisy.protocol()
+
+
+def test_the_guide_of_the_shipped_suite_perturbs_what_smelt_select_uq_does():
+    suite = find_suite("mllm10")
+    assert suite.perturbation(suite.guide) == Perturbation()
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
@@ -54,6 +74,8 @@ def test_the_shipped_suite_has_the_papers_six_methods_and_ten_experts():
         ({"perturbations": {"none": {"label": "None"}}}, "perturbs nothing"),
         ({"random": {"sizes": [3]}}, "leaves nothing to draw"),
         ({"presets": {"fast": {"entries": ["tise"]}}}, "did you mean 'ties'"),
+        ({"harmful": {"kind": "noisy", "models": ["d"]}}, r"harmful\.models: no model named 'd'"),
+        ({"harmful": {"kind": "noisy", "models": ["a", "b"]}}, "leaves fewer than two models"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(words: dict[str, Any], fault: str):
@@ -102,6 +124,25 @@ def test_courses_are_uncertainty_and_accuracy_both_ways_then_the_other_perturbat
     by_name = {member.who: asked for member, asked in wanted.items()}
     assert by_name["average@all"] == (("held_in", "held_out", "validation"), ("both", "text"))
     assert by_name["average@all-but-b"] == (("held_in", "held_out"), ("both",))
+
+
+def test_with_both_orders_groups_grow_either_way_under_every_perturbation():
+    uncertain = {"both": {"a": 0.1, "b": 0.3, "c": 0.2}, "text": {"a": 0.3, "b": 0.2, "c": 0.1}}
+    found = growth_paths(_suite(both_orders=True), uncertain, {"a": 0.5, "b": 0.7, "c": 0.6})
+    assert {one.name: "".join(one.models) for one in found[4:]} == {
+        "uncertainty-descending-text": "abc",
+        "uncertainty-ascending-text": "cba",
+    }
+
+
+def test_the_average_without_harm_is_merged_and_judged():
+    suite = _suite(harmful={"kind": "noisy", "models": ["a"]}, harm=False)
+    good = without_harm(suite)
+    assert good is not None
+    assert good.who == "average@all-but-a"
+    path = GrowthPath("uncertainty", "descending", "both", ("a", "b", "c"))
+    assert growing(suite, [path], ["held_in", "held_out"])[good] == (("held_in", "held_out"), ())
+    assert without_harm(_suite()) is None
 
 
 def test_random_groups_are_of_the_chosen_size_or_of_the_suites_where_one_or_all_are_chosen():

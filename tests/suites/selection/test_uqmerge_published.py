@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from smelt.reporting.published import PublishedTable
+from smelt.suites.find import find_suite, kind_of
+from smelt.suites.order import published_orders
 from smelt.suites.selection import paper
-from smelt.suites.selection.paper import paper_table, resolved, uqmerge
+from smelt.suites.selection.paper import paper_table, resolved, resolved_order, uqmerge
 
 FILES = sorted((Path(paper.__file__).parent / "published").glob("*.yaml"))
 CUT = {"uqmerge-table2-held-out": 0.02, "uqmerge-table9": 0.02, "uqmerge-table12": 0.03, "uqmerge-table7": 0.0001}
@@ -46,7 +48,7 @@ def test_a_line_about_a_model_of_the_run_gets_that_model_s_name() -> None:
             {**own, "steps": [{"who": "expert-a"}, {"who": "average@a+b"}]},
             {**course, "steps": [{"who": "expert-b"}, {"who": "average@b+c"}]},
         ],
-        "on": {"ties": {"all": "ties@all", "subsets": ["ties@a+c"]}},
+        "on": {"ties": {"all": "ties@all", "chosen": "ties@a+b", "subsets": ["ties@a+c"]}},
     }
     tables = resolved([paper_table(name) for name in ("table3", "table8", "table12", "table2-held-out")], found)
     guidance, groups, steps, every = (table.lines for table in tables)
@@ -55,3 +57,21 @@ def test_a_line_about_a_model_of_the_run_gets_that_model_s_name() -> None:
     assert (steps["step-1"].entry, steps["step-1"].part) == ("expert-a", None)
     assert (every["ties"].part, every["ours"].part) == ("all", "a+b")
     assert steps["step-3"].entry == "@step-3"  # a run of two models has no third step
+
+
+def test_an_order_gets_the_run_s_own_models_and_sets() -> None:
+    suite = find_suite("mllm10")
+    course = {"guide": "uncertainty", "order": "descending", "perturbation": "input", "chosen": {"global_min": 1}}
+    found = {
+        "chosen": {"who": "average@a+b"},
+        "guide": "input+model",
+        "choose": "global_min",
+        "courses": [{**course, "steps": [{"who": "expert-b"}]}],
+        "on": {"ties": {"all": "ties@all", "chosen": "ties@a+b", "subsets": []}},
+        "sets": {"held_in": ["one"], "held_out": ["two", "three"]},
+    }
+    chosen, every, *_, perturbed = resolved_order(published_orders(suite, kind_of(suite)), found)["orders"]
+    assert chosen["tasks"] == ["one", "two", "three"]
+    assert [one["table"]["lines"]["ties"]["part"] for one in (chosen, every)] == ["a+b", "all"]
+    assert perturbed["tasks"] == ["two", "three"]
+    assert perturbed["table"]["lines"]["input"]["entry"] == "expert-b"

@@ -54,7 +54,9 @@ def asked_elsewhere() -> tuple[set[str], set[str]]:
 def of_domain(data: Path, domain: str) -> tuple[list[dict], list[dict]]:
     """(for training, kept out), in an order that is the same for all time."""
     prompts, modules = asked_elsewhere()
-    rows = [row for row in read(find(data, domain)) if row["prompt"] not in prompts and row.get("module") not in modules]
+    rows = [
+        row for row in read(find(data, domain)) if row["prompt"] not in prompts and row.get("module") not in modules
+    ]
     random.Random(f"{domain} order").shuffle(rows)
     return rows[HELD:], rows[:HELD]
 

@@ -133,7 +133,8 @@ def heal(base: Path, data: Path, out: Path, device: str, steps: int, limit: int 
         "batch": BATCH,
         "learning_rate": RATE,
         "examples": need,
-        "loss": [[step, round(curve[step], 4)] for step in range(0, steps, max(1, steps // 10))] + [[steps, round(curve[-1], 4)]],
+        "loss": [[step, round(curve[step], 4)] for step in range(0, steps, max(1, steps // 10))]
+        + [[steps, round(curve[-1], 4)]],
         "rounding": {"format": "float8_e4m3", "relative_error": round(lost, 4)},
         "seconds": round(time.time() - began, 1),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",

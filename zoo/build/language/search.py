@@ -87,7 +87,9 @@ def averaged(folder: Path, base: str) -> str:
     return str(out)
 
 
-def search(trained: Path, base: str, names: list[str], device: str, dtype: str, workers: int, limit: int | None) -> dict:
+def search(
+    trained: Path, base: str, names: list[str], device: str, dtype: str, workers: int, limit: int | None
+) -> dict:
     refs: dict[tuple[str, str], str] = {("", "base"): base}
     for name in names:
         folder = trained / name
@@ -125,7 +127,9 @@ def main() -> None:
     found = search(given.trained, given.base, names, *words)
     (given.trained / "search.json").write_text(json.dumps(found, indent=1) + "\n")
     for line in found["recipes"]:
-        print(f"{line['name']}: gain {line['mean_gain']:.3f}, kept {line['kept']:.2f}, fails {line['fails']}", flush=True)
+        print(
+            f"{line['name']}: gain {line['mean_gain']:.3f}, kept {line['kept']:.2f}, fails {line['fails']}", flush=True
+        )
     print(f"chosen: {found['chosen']}", flush=True)
 
 

@@ -163,9 +163,7 @@ def run_of(recipe: Recipe, domain: str, known: dict[str, list[Item]], steps: int
 
 
 @torch.no_grad()
-def held_losses(
-    objective: AdaptersTogether, runs: list[Run], kept: dict[str, list[Item]], device: str
-) -> list[float]:
+def held_losses(objective: AdaptersTogether, runs: list[Run], kept: dict[str, list[Item]], device: str) -> list[float]:
     """The loss of each run on examples of its own domain that were kept out, over all of their answer tokens."""
     found = []
     for number, run in enumerate(runs):

@@ -29,12 +29,17 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).resolve().parent
+_CLIP = ("clip", "vision-text-dual-encoder")
+"""The model types of CLIP models in transformers' configs."""
+_NOT_IN_HUB = ("-b", "-expert", "-reader")
 
 
 def models() -> dict[str, Path]:
-    """Model folders by name: `clip-tiny`, `clip-tiny-rn`, `clip-mini`, and delta packs over them."""
-    found = _folders("models/*/config.json")
-    return {name: folder for name, folder in found.items() if not (folder / "origin.json").is_file()}
+    """Model folders by name: `clip-tiny`, `clip-tiny-rn`, `clip-mini`, delta packs over them, and CLIP models that have
+    one tower of another (origin.json).
+    """
+    found = _folders("models/*/config.json").items()
+    return {name: folder for name, folder in found if not (folder / "origin.json").is_file() or _is_clip(folder)}
 
 
 def language_models() -> dict[str, Path]:
@@ -51,7 +56,13 @@ def multimodal_models() -> dict[str, Path]:
 def _not_whole() -> dict[str, Path]:
     """Folders that need another model or a package beside them."""
     found = _folders("models/*/origin.json") | _folders("models/*/adapter_config.json")
-    return dict(sorted(found.items()))
+    return {name: folder for name, folder in sorted(found.items()) if not _is_clip(folder)}
+
+
+def _is_clip(folder: Path) -> bool:
+    """Whether a folder is of a model with a tower for pictures and one for captions."""
+    config = folder / "config.json"
+    return config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("model_type") in _CLIP
 
 
 def _is_multimodal(folder: Path) -> bool:
@@ -93,8 +104,11 @@ def caption_vectors() -> Path:
 
 
 def hub_models() -> list[str]:
-    """The names of the models in the zoo's hub: all but the second set of experts, which are much like the first."""
-    return [name for name in models() if not name.endswith("-b")]
+    """The names of the models in the zoo's hub: no second sets of experts, no experts in other sizes, no readers.
+
+    What is much like a model that is there would only be chosen in its place.
+    """
+    return [name for name in models() if not name.endswith(_NOT_IN_HUB) and not name.startswith("clip-small")]
 
 
 def names_in_more() -> dict[str, list[str]]:

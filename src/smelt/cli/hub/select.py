@@ -35,7 +35,9 @@ _LAST = {"hub": HUB, "files": FILES, "as_json": JSON}
     "smelt.hub.hub:Hub.select",
     **TASK,
     metric=Option("Of a model on a node: recall (the paper), precision or f1."),
-    pictures=Option("Of the nodes: all (the paper), or those in the style of the domain (domain)."),
+    pictures=Option(
+        "Of the nodes: all (the paper), domain (those in its style), unseen (no model was trained on them), or both."
+    ),
     **_CAPTIONS,
     explain=Option("Why: each class's nodes and how models do there.", type=bool, default=False, own=True),
     **_LAST,

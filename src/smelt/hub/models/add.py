@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import MissingExtra, RecipeError, SmeltError
-from smelt.files.identity import hash_file
+from smelt.files.identity import file_hashes, hash_file
 from smelt.formats.open import is_delta
 from smelt.formats.packs.note import BaseNote, DeltaNote
 from smelt.hub.models.check import Facts, check_model
@@ -151,7 +151,7 @@ def _settle_base(store: HubStore, staged: Path) -> str | None:
     if not is_delta(staged):
         return None
     note = DeltaNote.load(staged)
-    wanted = set(note.base.sha256.values())
+    wanted = {*note.base.sha256.values(), *note.from_base.values()}
     found = next((ref for ref, hashes in _candidates(store) if wanted and wanted <= hashes), None)
     if found is None:
         raise RecipeError(
@@ -178,4 +178,5 @@ def _candidates(store: HubStore) -> Iterator[tuple[str, set[str]]]:
         return
     for name, folder in folders.items():
         if not is_delta(Path(folder)):
-            yield f"zoo:{name}", {hash_file(path) for path in Path(folder).glob("*.safetensors")}
+            files = [path for path in Path(folder).iterdir() if path.is_file()]
+            yield f"zoo:{name}", set(file_hashes(files).values())

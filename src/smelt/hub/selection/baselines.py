@@ -1,6 +1,7 @@
 """What a selection is compared with: one set of models for all classes of a task, and those who know the truth.
 
-best_on_graph     the models with the best mean recall over ALL nodes of the graph: what the ImageNet baseline is here
+best_on_graph     the models with the best mean recall over ALL nodes of the graph: what the ImageNet baseline is here;
+                  over unseen pictures alone it is the mean over those nodes that have some
 inb               the ImageNet baseline itself, from a table of known accuracies
 oracle            the model that is truly best on the task
 ModelGPT / LOVM is in lovm.py.
@@ -9,7 +10,7 @@ ModelGPT / LOVM is in lovm.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["best_on_graph", "graph_accuracies", "inb", "oracle"]
 
 
-def graph_accuracies(indexes: Mapping[str, Index], graph: SemanticGraph) -> dict[str, float]:
-    """Every model's mean recall over all nodes that have pictures, where it chooses among all of these."""
+def graph_accuracies(
+    indexes: Mapping[str, Index], graph: SemanticGraph, pictures: Literal["all", "unseen"] = "all"
+) -> dict[str, float]:
+    """Every model's mean recall over all nodes that have pictures that count, where it chooses among all of these."""
     from smelt.hub.labels.index import right_of_many
 
     if not indexes:
         raise RecipeError("there is no labelled model to compare; add one first")
-    nodes = np.array([number for number, node in enumerate(graph.nodes) if node.pictures], dtype=np.int64)
-    right, total = right_of_many(list(indexes.values()), nodes)
+    keep = graph.unseen if pictures == "unseen" else np.ones(len(graph.pictures), dtype=bool)
+    counted = [number for number, node in enumerate(graph.nodes) if keep[list(node.pictures)].any()]
+    if not counted:
+        raise RecipeError(f"the graph {graph.name!r} has no {pictures} picture to compare models by")
+    right, total = right_of_many(list(indexes.values()), np.array(counted, dtype=np.int64), keep)
     return {name: float(mean) for name, mean in zip(indexes, (right / np.maximum(total, 1)).mean(axis=1), strict=True)}
 
 

@@ -7,27 +7,17 @@ kendall_tau     on the models that are in both best fives; 0 where fewer than th
 signed_error    |mean of (predicted - true)| over the predicted best five: LOVM's "L1"
 absolute_error  mean of |predicted - true| over all models
 
-Of two rows of numbers, over all models (a row of equal numbers has no order, so nothing correlates with it: None):
-
-spearman        the correlation of ranks, equal numbers sharing the mean of their places
-kendall         tau-b: (pairs in one order - pairs in opposite order) / sqrt(pairs untied in one * untied in other)
+Correlations over all models are in smelt.ops.rank_correlation.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from smelt.errors import RecipeError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["absolute_error", "kendall", "kendall_tau", "signed_error", "spearman", "top", "top_overlap"]
+__all__ = ["absolute_error", "kendall_tau", "signed_error", "top", "top_overlap"]
 
 
 def top(values: Mapping[str, float], k: int = 5) -> tuple[str, ...]:
@@ -65,29 +55,6 @@ def absolute_error(predicted: Mapping[str, float], true: Mapping[str, float]) ->
     """How far a prediction is off in the mean."""
     _check(predicted, true)
     return sum(abs(predicted[name] - true[name]) for name in true) / len(true)
-
-
-def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Between -1 and 1."""
-    ranks = [_ranks(values) for values in (one, other)]
-    first, second = (values - values.mean() for values in ranks)
-    both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
-    return float(first @ second) / both if both else None
-
-
-def kendall(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Between -1 and 1."""
-    first, second = (np.sign(np.subtract.outer(values, values)) for values in (one, other))
-    both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
-    return float(np.sum(first * second)) / both if both else None
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Places from the lowest, 0 first; equal values share the mean of theirs."""
-    below = np.less.outer(values, values).sum(axis=0)
-    equal = np.equal.outer(values, values).sum(axis=0)
-    places: NDArray[np.float64] = below + (equal - 1) / 2
-    return places
 
 
 def _sign(value: float) -> int:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label
+    from smelt.hub.labels.metrics import PictureChoice
     from smelt.hub.selection.explain import Explanation
 
 __all__ = [
@@ -216,7 +217,7 @@ def select_models(
     metric: Metric = "recall",
     normalise: Literal["none", "column"] = "none",
     overall: Literal["all", "others"] = "all",
-    pictures: Literal["all", "domain"] = "all",
+    pictures: PictureChoice = "all",
     style: str | None = None,
     labels: Mapping[str, Label] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -224,7 +225,8 @@ def select_models(
     """Choose the k models of every class. `graph` gives the nodes their names in explanations.
 
     `metric` "precision" and "f1" need every model's answers, so the `labels` and the `graph`. `pictures="domain"`
-    counts only the pictures of the given `style` (see `domain_style`), where a node has some: an extension of ours.
+    counts only the pictures of the given `style` (see `domain_style`), where a node has some, "unseen" those that no
+    model was trained on, "domain-unseen" those of both kinds: extensions of ours (see metrics.py).
     `settings` are words that the selection should remember (embedder, captions).
     """
     from smelt.hub.labels.metrics import node_metric
@@ -241,7 +243,7 @@ def select_models(
     precision = class_precision(recall, match.transfer, normalise=normalise)
     reuse = reuse_metric(precision, alpha=alpha, overall=overall)
     words: dict[str, Any] = {"metric": metric, "normalise": normalise, "overall": overall, "pictures": pictures}
-    if pictures == "domain":
+    if pictures in ("domain", "domain-unseen"):
         words["style"] = str(style)
     return Selection(
         task,

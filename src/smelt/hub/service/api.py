@@ -131,8 +131,9 @@ def node(backend: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
     graph, found = backend.hub.graph, backend.node(id)
     near = neighbourhood_of(graph, found)
     pictures = [
-        PictureOut(number=n, style=graph.pictures[n].style, source=graph.pictures[n].source, url=picture_link(n))
+        PictureOut(number=n, style=one.style, source=one.source, seen=one.seen, url=picture_link(n))
         for n in found.pictures
+        for one in (graph.pictures[n],)
     ]
     return NodeDetail(
         node=NodeOut.of(graph, found),

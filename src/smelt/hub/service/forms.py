@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
+from smelt.hub.labels.metrics import PictureChoice
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["DOMAIN", "PICTURES", "TASK", "WEIGHTS", "Pictures", "TaskForm", "Weights", "class_lines"]
 
 DOMAIN, TASK = "natural picture", "image classification"
-Pictures = Literal["all", "domain"]
-PICTURES: dict[Pictures, str] = {"all": "all of them", "domain": "those in the style of the task's pictures"}
+Pictures: TypeAlias = PictureChoice
+PICTURES: dict[Pictures, str] = {
+    "all": "all of them",
+    "domain": "those in the style of the task's pictures",
+    "unseen": "those that no model was trained on",
+    "domain-unseen": "those in the style that no model was trained on",
+}
 """Which of a node's pictures count in a selection."""
 Weights = Literal["entropy", "inverse_entropy", "uniform"]
 WEIGHTS: dict[Weights, str] = {

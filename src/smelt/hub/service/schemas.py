@@ -105,6 +105,7 @@ class NodeOut(BaseModel):
     parents: list[str]
     children: list[str]
     pictures: int
+    unseen: int = Field(description="pictures that no model was trained on")
 
     @classmethod
     def of(cls, graph: SemanticGraph, node: Node) -> NodeOut:
@@ -116,6 +117,7 @@ class NodeOut(BaseModel):
             parents=list(node.parents),
             children=list(graph.children(node.id)),
             pictures=len(node.pictures),
+            unseen=graph.unseen_of(node),
         )
 
 
@@ -125,6 +127,7 @@ class PictureOut(BaseModel):
     number: int
     style: str
     source: str
+    seen: bool = Field(description="whether some model was trained on it")
     url: str
 
 
@@ -179,7 +182,9 @@ class SelectIn(BaseModel):
     alpha: float = Field(0.7, description="1: each class for itself; 0: one set of models for the whole task")
     nodes: int = Field(5, description="nodes of the graph that are kept for each class")
     pictures: Pictures = Field(
-        "all", description="of the nodes: all (the paper), or those in the style of the domain (domain)"
+        "all",
+        description="of the nodes: all (the paper), those in the style of the domain (domain), those that no model was "
+        "trained on (unseen), or both (domain-unseen)",
     )
 
     def form(self) -> TaskForm:

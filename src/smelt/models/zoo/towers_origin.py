@@ -12,7 +12,6 @@ has. All other files of the folder (tokenizer, processor, chat template) are cop
 from __future__ import annotations
 
 import hashlib
-import io
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -24,8 +23,9 @@ from pydantic import Field
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.schema import Strict
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source, TensorInfo, read_whole
+from smelt.formats.source import Source, TensorInfo
 from smelt.models.zoo.origin import NOTE, ZooOrigin
+from smelt.models.zoo.weights_file import write_weights
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
 
@@ -85,30 +85,18 @@ class TowersOrigin(ZooOrigin):
 
 def weights_hash(part: Path, towers: Mapping[str, Tower]) -> str:
     """What `weights_sha256` of a note with these weights and towers is."""
-    return _write(part.parent.name, part, towers, io.BytesIO())
+    return _write(part.parent.name, part, towers)
 
 
-def _write(name: str, part: Path, towers: Mapping[str, Tower], file: IO[bytes]) -> str:
+def _write(name: str, part: Path, towers: Mapping[str, Tower], file: IO[bytes] | None = None) -> str:
     """All tensors in the order of their names; gives the file's SHA-256."""
-    import torch
-
-    from smelt.formats.safetensors import encode_header
-
     with ExitStack() as stack:
         places: dict[str, tuple[Source, str]] = {}
         for key, source, stored in _tensors(name, part, towers, stack):
             if key in places:
                 raise CorruptFile(f"zoo:{name}: {key!r} is both in {part.name} and in a tower")
             places[key] = source, stored
-        infos = {key: source.tensors[stored] for key, (source, stored) in sorted(places.items())}
-        head, _ = encode_header(infos, {"format": "pt"})
-        digest = hashlib.sha256(head)
-        file.write(head)
-        for key in infos:
-            content = read_whole(*places[key]).view(-1).view(torch.uint8).numpy().data
-            digest.update(content)
-            file.write(content)
-    return digest.hexdigest()
+        return write_weights(places, file)
 
 
 def _tensors(name: str, part: Path, towers: Mapping[str, Tower], stack: ExitStack) -> Iterator[tuple[str, Source, str]]:

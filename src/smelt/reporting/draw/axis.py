@@ -6,7 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Axis", "Ticks", "number_ticks", "percent_ticks", "place_text", "round_ticks", "span", "track_ticks"]
+__all__ = [
+    "Axis",
+    "Ticks",
+    "log_ticks",
+    "number_ticks",
+    "percent_ticks",
+    "place_text",
+    "round_ticks",
+    "span",
+    "track_ticks",
+]
 
 Ticks = Sequence[tuple[float, str]]
 """Places on an axis with what is written there."""
@@ -40,6 +50,13 @@ def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
 def number_ticks(low: float, high: float, most: int = 5) -> Ticks:
     """Round numbers as they are."""
     return [(tick, f"{tick:g}") for tick in round_ticks(low, high, most)]
+
+
+def log_ticks(low: float, high: float) -> list[tuple[float, float]]:
+    """Every 1, 2 and 5 times a power of ten from low to high: (its place on an axis of log10, the number)."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    numbers = (factor * 10.0**power for power in powers for factor in (1, 2, 5))
+    return [(math.log10(number), number) for number in numbers if low <= number <= high]
 
 
 def percent_ticks(low: float, high: float, most: int = 5) -> Ticks:

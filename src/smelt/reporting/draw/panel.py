@@ -10,7 +10,7 @@ from markupsafe import Markup
 from smelt.reporting.draw.axis import Axis, Ticks, number_ticks, percent_ticks
 from smelt.reporting.draw.svg import tag
 
-__all__ = ["Band", "Marker", "Stroke", "panel"]
+__all__ = ["Band", "Marker", "Points", "Stroke", "panel", "stroke_line"]
 
 Points = Sequence[tuple[float, float]]
 _SMALL, _WIDE = (200.0, 136.0), (440.0, 210.0)
@@ -69,7 +69,7 @@ def panel(
         tag("title", title),
         *_frame(across, up, x_ticks or number_ticks(*x), y_ticks or percent_ticks(*y)),
         *(_band(band, across, up) for band in bands),
-        *(_stroke(stroke, across, up) for stroke in order if stroke.points),
+        *(stroke_line(stroke, across, up) for stroke in order if stroke.points),
         *(_marker(mark, across, up) for mark in marks),
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
@@ -94,7 +94,8 @@ def _frame(across: Axis, up: Axis, x_ticks: Ticks, y_ticks: Ticks) -> list[Marku
     return parts
 
 
-def _stroke(stroke: Stroke, across: Axis, up: Axis) -> Markup:
+def stroke_line(stroke: Stroke, across: Axis, up: Axis) -> Markup:
+    """A line through its points; one in grey has no name to hover over."""
     points = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in stroke.points)
     children = [] if stroke.role == "ghost" else [tag("title", stroke.name)]
     return tag("polyline", *children, points=points, class_=stroke.role)

@@ -1,4 +1,7 @@
-"""Points with names on two axes. A name stands where it hides no other name and no point, as far as there is room."""
+"""Points with names on two axes, and lines behind them.
+
+A name stands where it hides no other name and no point, as far as there is room.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from smelt.reporting.draw.axis import Axis, Ticks
+from smelt.reporting.draw.panel import Stroke, stroke_line
 from smelt.reporting.draw.svg import tag
 
 __all__ = ["Dot", "Shape", "scatter"]
@@ -45,13 +49,18 @@ def scatter(
     y_ticks: Ticks,
     labels: tuple[str, str],
     guides: tuple[float | None, float | None] = (None, None),
+    strokes: Sequence[Stroke] = (),
 ) -> Markup:
-    """Draw points over ranges. `labels` name the axes; `guides` are a vertical and a level line of note."""
+    """Draw points over ranges. `labels` name the axes; `guides` are a vertical and a level line of note.
+
+    A point without a name has no text beside it. `strokes` lie behind the points.
+    """
     across, up = Axis(*x, _LEFT, _WIDTH - _RIGHT), Axis(*y, _HEIGHT - _BOTTOM, _TOP)
     places = [(across.at(dot.x), up.at(dot.y)) for dot in dots]
     taken: list[Box] = [(px - 6, py - 6, px + 6, py + 6) for px, py in places]
     names = []
-    for dot, (px, py) in sorted(zip(dots, places, strict=True), key=lambda pair: pair[1]):
+    named = [pair for pair in zip(dots, places, strict=True) if pair[0].name]
+    for dot, (px, py) in sorted(named, key=lambda pair: pair[1]):
         name, box = _name(dot, px, py, taken)
         names.append(name)
         taken.append(box)
@@ -60,6 +69,7 @@ def scatter(
         tag("title", title),
         *_frame(across, up, x_ticks, y_ticks, labels),
         *_guides(across, up, guides),
+        *(stroke_line(stroke, across, up) for stroke in strokes),
         *(_whiskers(dot, across, up) for dot in dots),
         *(_dot(dot, px, py) for dot, (px, py) in zip(dots, places, strict=True)),
         *names,

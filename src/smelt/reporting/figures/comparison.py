@@ -78,7 +78,7 @@ def task_series(grid: Grid) -> list[TaskSeries]:
         best.setdefault((line.entry, line.label), line)
     first = list(best.values())[:_CHOSEN]
     known = [line for line in (grid.base, grid.experts) if line is not None]
-    rest = [line for line in grid.lines if line not in known and line not in merges]
+    rest = [line for line in grid.lines if line not in known and line not in merges and any(line.cells)]
     series = []
     for number, line in enumerate([*known, *merges, *rest]):
         colour = first.index(line) + 2 if line in first else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.reporting.pages import read_folder
 from smelt.runs.fingerprint import model_fingerprints
+from smelt.suites.clip.family_note import FAMILY, family_note
 from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
 from smelt.suites.expected_row import ExpectedRow
@@ -45,7 +47,11 @@ class ClipPlan(SuitePlan):
 
         refuse(suite, options, trial_workers="{name} has no trials inside its units; use workers")
         self.suite, self.options = suite, options
-        self.entries = {name: suite.entries[name] for name in chosen("method", options.methods, suite.entries)}
+        names = chosen("method", options.methods, suite.entries)
+        for name in names if options.methods is not None else ():
+            if name in suite.left_out:
+                raise RecipeError(f"{name}: left out for {suite.family}: {suite.left_out[name]}")
+        self.entries = {name: entry for name, entry in suite.run_entries.items() if name in names}
         known = {task.name: task for task in picture_tasks(suite.tasks)}
         spelt = {word: one[0] for word in suite.tasks if len(one := picture_tasks([word])) == 1}
         folders = {(known | spelt)[word].folder for word in chosen("task", options.tasks, known | spelt)}
@@ -82,6 +88,16 @@ class ClipPlan(SuitePlan):
         self._analyse()
         if not state.folder.rows:  # every step failed, which was told: a request that cannot be served
             read_folder(state.path)
+
+    def describe(self, state: RunState) -> None:
+        """Which family of models it is, where the suite has several."""
+        if self._family is not None:
+            state.write_analysis(FAMILY, self._family)
+
+    @cached_property
+    def _family(self) -> dict[str, Any] | None:
+        note = family_note(self.suite)
+        return None if note is None else note.model_dump(mode="json")
 
     def _analyse(self) -> None:
         """Once for a folder: its models stay the same."""

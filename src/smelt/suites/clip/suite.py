@@ -109,6 +109,8 @@ class ClipSuite(BaseSuite):
     points: Annotated[int, Field(ge=2)] = 5
     """Models on a line, its ends included."""
     entries: dict[str, ClipEntry]
+    left_out: dict[str, str] = {}
+    """Entries that a family of models is not run with, each with the reason, which stands in the table."""
     paths: list[LinePath] = []
     parts: dict[str, list[str]] = {}
     """Where models are left out: by name, the models that every entry is made from, once for each part."""
@@ -123,6 +125,9 @@ class ClipSuite(BaseSuite):
                 raise ValueError(f"entries.{name}.adapt: the suite has no corruptions")
             if entry.for_task is not None and entry.for_task.split(".")[0] not in stages:
                 raise ValueError(f"entries.{name}.for_task: {entry.for_task.split('.')[0]!r} is not among its stages")
+        for name in self.left_out:
+            if name not in self.entries:
+                raise ValueError(f"left_out: {unknown('entry', name, self.entries)}")
         for path in self.paths:
             for model in (path.start, path.end):
                 if model not in self.pool.models:
@@ -135,7 +140,7 @@ class ClipSuite(BaseSuite):
 
     def inputs(self, options: BenchOptions) -> SuiteInputs:
         """References once, every entry once for each part; a scale that is tuned is one trial for each value."""
-        entries = {name: self.entries[name] for name in self._chosen(options.methods, self.entries)}
+        entries = {name: self.entries[name] for name in self._chosen(options.methods, self.run_entries)}
         merges = {name: self.recipe(one, task=self.tasks[0]) for name, one in entries.items() if one.merge}
         tuned = sum(one.tune for one in entries.values()) * len(self.scales) if options.tune else 0
         damaged = len(self.corruptions.names) if self.corruptions else 0
@@ -151,6 +156,11 @@ class ClipSuite(BaseSuite):
             tasks if tuned else (),
             self.curve_limit,
         )
+
+    @property
+    def run_entries(self) -> dict[str, ClipEntry]:
+        """The entries without those that are left out."""
+        return {name: entry for name, entry in self.entries.items() if name not in self.left_out}
 
     def models(self, part: str | None = None) -> dict[str, str]:
         """The models that the entries of a part are made from, in the pool's order."""

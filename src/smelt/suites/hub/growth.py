@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.hub.selection.select import choose
-from smelt.suites.hub.task_scores import TaskScores, Weights
+from smelt.suites.hub.suite import Weights
+from smelt.suites.hub.task_scores import TaskScores
 
 __all__ = ["Opinion", "band", "chosen_among", "grow", "orders"]
 

@@ -15,20 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.errors import RecipeError
-from smelt.hub.graph.graph import SemanticGraph, find_graph
+from smelt.hub.graph.graph import SemanticGraph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import Label, NodeText
-from smelt.hub.matching.captions import Captioner, TemplateCaptions, find_captioner
-from smelt.hub.matching.matching import Matching, task_words
 from smelt.hub.selection.baselines import graph_accuracies
-from smelt.hub.selection.lovm import Linear, TaskTexts, task_texts
+from smelt.hub.selection.lovm import Linear
 from smelt.hub.selection.select import Selection, reuse_metric, select_models
 from smelt.suites.hub.growth import Opinion
-from smelt.suites.hub.model import HubModel, Identity, true_classes
+from smelt.suites.hub.model import HubModel, Identity
 from smelt.suites.hub.suite import Method
+from smelt.suites.hub.task_matching import TaskMatching
 from smelt.suites.hub.task_scores import TaskScores, softmax
-from smelt.tasks.pictures.task import PictureTask
-from smelt.tasks.registry import picture_task
 
 __all__ = ["WorkingHub", "forget_work", "work_of"]
 
@@ -48,19 +45,22 @@ def forget_work() -> None:
 
 @lru_cache(maxsize=1)
 def _work(words: str) -> WorkingHub:
-    return WorkingHub(json.loads(words))
+    content = json.loads(words)
+    return WorkingHub(content, TaskMatching(content))
 
 
 class WorkingHub:
     """Models, graph and tasks of one suite.
 
-    Made from plain words: models {name: ref}, known {name: [hash, preparation]}, tasks {name: {domain, task}}, graph,
-    embedder, captions, endpoint, templates, listed, nodes, scale, seed, limit, device, threads and allow_pickle.
+    Made from plain words: models {name: ref}, known {name: Identity}, readers {name: ref}, known_with_readers {name:
+    Identity}, listed, scale, seed, device, threads and allow_pickle; and those of TaskMatching. With `reading` every
+    model that has a reader reads with it: what is computed is kept apart from what its own text tower gives.
     """
 
-    def __init__(self, words: Mapping[str, Any]):
-        self.words = words
-        known = words.get("known") or {}
+    def __init__(self, words: Mapping[str, Any], matching: TaskMatching, *, reading: bool = False):
+        self.words, self.matching, self.tasks, self._reading = words, matching, matching.tasks, reading
+        readers = words.get("readers") or {} if reading else {}
+        known = {**(words.get("known") or {}), **(words.get("known_with_readers") or {} if reading else {})}
         self.members = {
             name: HubModel(
                 name,
@@ -69,22 +69,29 @@ class WorkingHub:
                 threads=words["threads"],
                 known=Identity(*known[name]) if name in known else None,
                 allow_pickle=bool(words.get("allow_pickle")),
+                reader=readers.get(name),
             )
             for name, ref in words["models"].items()
         }
         self.names = list(self.members)
-        self.tasks = {name: _with_templates(picture_task(name), words.get("templates")) for name in words["tasks"]}
         self._task_scores: dict[str, TaskScores] = {}
         self._single: dict[str, NDArray[np.float64]] = {}
-        self._texts: dict[str, TaskTexts] = {}
         self._precision: dict[tuple[str, ...], NDArray[np.float64]] = {}
         self._indexes: dict[str, dict[str, Index]] = {}
-        self._on_graph: dict[str, NDArray[np.float64]] = {}
-        self._features: dict[str, NDArray[np.float64]] = {}
+        self._on_graph: dict[tuple[str, bool], NDArray[np.float64]] = {}
+        self._features: dict[tuple[str, bool], NDArray[np.float64]] = {}
+
+    def of(self, method: Method) -> WorkingHub:
+        """The hub as a method has it: with the readers where it reads with them."""
+        return self._with_readers if method.reader else self
 
     @cached_property
+    def _with_readers(self) -> WorkingHub:
+        return self if self._reading else WorkingHub(self.words, self.matching, reading=True)
+
+    @property
     def graph(self) -> SemanticGraph:
-        return find_graph(self.words["graph"])
+        return self.matching.graph
 
     def indexes(self, text: NodeText) -> dict[str, Index]:
         """Every model's index, where it reads this of a node."""
@@ -96,36 +103,16 @@ class WorkingHub:
         """Every model's label, where it reads this of a node."""
         return {name: member.label(self.graph, text) for name, member in self.members.items()}
 
-    def on_graph(self, text: NodeText) -> NDArray[np.float64]:
-        """How every model does on the graph as a whole."""
-        if text not in self._on_graph:
-            found = graph_accuracies(self.indexes(text), self.graph)
-            self._on_graph[text] = np.array(list(found.values()))
-        return self._on_graph[text]
-
-    @cached_property
-    def matching(self) -> Matching:
-        name = self.words["embedder"]
-        return Matching(name, self._endpoint if name.startswith("endpoint:") else {})
-
-    @cached_property
-    def captions(self) -> Captioner:
-        """Who describes the classes."""
-        name = self.words.get("captions") or "template"
-        return self.glosses if name == "template" else find_captioner(name, **self._endpoint)
-
-    @cached_property
-    def glosses(self) -> TemplateCaptions:
-        """By template and the graph alone, so that numbers do not depend on a WordNet that may be installed."""
-        return TemplateCaptions(self.graph, lookup=lambda word: None)
-
-    @property
-    def _endpoint(self) -> dict[str, Any]:
-        return {word: value for word, value in (self.words.get("endpoint") or {}).items() if value is not None}
+    def on_graph(self, text: NodeText, unseen: bool = False) -> NDArray[np.float64]:
+        """How every model does on the graph as a whole, or on its pictures that no model was trained on."""
+        if (text, unseen) not in self._on_graph:
+            found = graph_accuracies(self.indexes(text), self.graph, "unseen" if unseen else "all")
+            self._on_graph[text, unseen] = np.array(list(found.values()))
+        return self._on_graph[text, unseen]
 
     def true_classes(self, task: str) -> NDArray[np.int64]:
         """The classes of a task's test pictures."""
-        return true_classes(self.tasks[task], self.words["limit"])
+        return self.matching.true_classes(task)
 
     def task_scores(self, task: str) -> TaskScores:
         """A task with what every model says of its pictures."""
@@ -153,7 +140,7 @@ class WorkingHub:
         if method.by == "labels":
             found = reuse_metric(self.precision(method, task), alpha=alpha, overall=method.overall)
         elif method.by == "text":
-            return lambda there: self._constant(self.predicted(task, there, method.text), task)
+            return lambda there: self._constant(self.predicted(task, there, method.text, method.unseen), task)
         else:
             found = self._constant(self._values(method, task), task)
         return lambda there: np.asarray(found[there])
@@ -164,7 +151,7 @@ class WorkingHub:
             return self.accuracy(task)
         if method.by == "listed":
             return np.array([self.words["listed"][name] for name in self.names])
-        return self.on_graph(method.text)
+        return self.on_graph(method.text, method.unseen)
 
     def overall(self, method: Method, task: str) -> NDArray[np.float64]:
         """The order that a method gives the models on a whole task, as numbers: the higher the better."""
@@ -181,9 +168,7 @@ class WorkingHub:
         return self._precision[key]
 
     def _select(self, method: Method, task: str) -> Selection:
-        told = self.words["tasks"][task]
-        words = task_words(self.tasks[task].classes, told["domain"], told["task"])
-        found, _ = self.matching.match(words, self.graph, nodes=self.words["nodes"], captions=self.captions)
+        words, found = self.matching.match(task)
         return select_models(
             self.indexes(method.text),
             found,
@@ -193,50 +178,39 @@ class WorkingHub:
             normalise=method.normalise,
             overall=method.overall,
             pictures=method.pictures,
-            style=self.matching.style(told["domain"], self.graph) if method.pictures == "domain" else None,
+            style=self.matching.style(task) if method.pictures in ("domain", "domain-unseen") else None,
             labels=self.labels(method.text) if method.metric != "recall" else None,
         )
 
-    def text_features(self, text: NodeText) -> NDArray[np.float64]:
+    def text_features(self, text: NodeText, unseen: bool = False) -> NDArray[np.float64]:
         """What every model makes of every task's texts, and how it does on the graph, [tasks, models, features]."""
-        if text not in self._features:
+        if (text, unseen) not in self._features:
             found = [[self.of_texts(name, task) for name in self.names] for task in self.tasks]
-            graph = np.broadcast_to(self.on_graph(text)[:, None], (len(self.tasks), len(self.names), 1))
-            self._features[text] = np.concatenate([np.array(found), graph], axis=2)
-        return self._features[text]
+            graph = np.broadcast_to(self.on_graph(text, unseen)[:, None], (len(self.tasks), len(self.names), 1))
+            self._features[text, unseen] = np.concatenate([np.array(found), graph], axis=2)
+        return self._features[text, unseen]
 
     def of_texts(self, model: str, task: str) -> NDArray[np.float64]:
         """What one model makes of the texts of one task."""
-        known = self.tasks[task]
-        if task not in self._texts:
-            told = self.words["tasks"][task]
-            self._texts[task] = task_texts(known.classes, self.glosses.gloss, domain=told["domain"], task=told["task"])
-        return self.members[model].text_scores(known, self._texts[task], self.graph, self.words["seed"])
+        texts, seed = self.matching.texts(task), self.words["seed"]
+        return self.members[model].text_scores(self.tasks[task], texts, self.graph, seed)
 
-    def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
+    def predicted(
+        self, task: str, there: NDArray[np.int64], text: NodeText, unseen: bool = False
+    ) -> NDArray[np.float64]:
         """ModelGPT: the models that are there by a linear model of text features, fitted on them and other tasks."""
         names = list(self.tasks)
-        others = [place for place, name in enumerate(names) if not self._shares_pictures(name, task)]
+        others = [place for place, name in enumerate(names) if not self.matching.share_pictures(name, task)]
         if not others:
             raise RecipeError(f"{task}: no task has other pictures, so there is nothing to learn a ranking from")
         truth = np.stack([self.accuracy(names[place])[there] for place in others])
-        features = self.text_features(text)[:, there]
+        features = self.text_features(text, unseen)[:, there]
         aims = truth - truth.mean(axis=1, keepdims=True)  # what ranks models is how far they are from their task's mean
         rows = features[others].reshape(-1, features.shape[2])
         fitted = Linear.fit(rows, aims.reshape(-1).tolist())  # type: ignore[arg-type]  # an array is a sequence of rows
         found: NDArray[np.float64] = fitted.intercept + features[names.index(task)] @ fitted.coefficients
         return found
 
-    def _shares_pictures(self, one: str, other: str) -> bool:
-        """Whether two tasks are about pictures of the same collection; a task is with itself."""
-        first, second = (set(self.words["tasks"][task].get("pictures") or [task]) for task in (one, other))
-        return bool(first & second)
-
     def _constant(self, values: NDArray[np.float64], task: str) -> NDArray[np.float64]:
         """One number for each model, the same for all classes."""
         return np.repeat(values[:, None], len(self.tasks[task].classes), axis=1)
-
-
-def _with_templates(task: PictureTask, templates: list[str] | None) -> PictureTask:
-    """A task with other prompts for its classes."""
-    return task if templates is None else task.model_copy(update={"templates": tuple(templates)})

@@ -1,7 +1,8 @@
 """One model of the hub at work: its label on the graph, its answers on a task, and what it costs to ask it.
 
 Everything is kept by content (the model's numbers, the graph's version, the task's files), so that a second run reads
-what the first computed. The model is loaded when something has to be computed with it, and only then.
+what the first computed. The model is loaded when something has to be computed with it, and only then. With a reader it
+is another model, whose texts are read by the reader's tower: its hashes, and so all that is kept of it, are others.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _CHUNK = 64
 
 
 class Identity(NamedTuple):
-    """Hashes: over a model's numbers, all that it answers by, its preparation of pictures, and all of its
-    numbers but those of the picture tower.
+    """Hashes: over a model's numbers, all that it answers by, its preparation of pictures, and all that its features of
+    texts follow from.
     """
 
     hash: str
@@ -47,7 +48,10 @@ class Identity(NamedTuple):
 
 
 class HubModel:
-    """A model of the hub by its reference. `known` is what its identity was found to be, so that it is not loaded."""
+    """A model of the hub by its reference. `known` is what its identity was found to be, so that it is not loaded.
+
+    `reader` is the reference of the model whose text tower it reads with, in place of its own.
+    """
 
     def __init__(
         self,
@@ -58,19 +62,28 @@ class HubModel:
         threads: int | None = None,
         known: Identity | None = None,
         allow_pickle: bool = False,
+        reader: str | None = None,
     ):
         self.name, self.ref, self.device, self._threads, self._known = name, ref, device, threads, known
+        self.reader = reader
         self._allow_pickle = allow_pickle
 
     @cached_property
     def classifier(self) -> Any:
         """The model, loaded. It needs features of its own: cosines are what answers are made of."""
+        from smelt.models.families.clip.model import Clip
+        from smelt.models.families.clip.text_tower import read_by
         from smelt.models.families.load import load
 
         loaded = load(self.ref, "classifier", device=self.device, allow_pickle=self._allow_pickle)
         if not hasattr(loaded, "features"):
             raise RecipeError(f"{self.name}: gives scores only, no cosines; a hub suite needs models with features")
-        return loaded
+        if self.reader is None:
+            return loaded
+        reader = load(self.reader, "classifier", device=self.device, allow_pickle=self._allow_pickle)
+        if not isinstance(loaded, Clip) or not isinstance(reader, Clip):
+            raise RecipeError(f"{self.name}: reads with {self.reader} only where both are models of CLIP's kind")
+        return read_by(loaded, reader)
 
     def release(self) -> None:
         """Let go of the loaded model: a hub of dozens would not fit into memory."""
@@ -82,7 +95,8 @@ class HubModel:
 
         if self._known is None:
             key = label_key(self.classifier, graph)
-            text = getattr(self.classifier, "rest_hash", key.model)
+            texts = (getattr(self.classifier, word, None) for word in ("text_identity", "rest_hash"))
+            text = next((one for one in texts if one is not None), key.model)
             self._known = Identity(self.classifier.hash, key.model, key.preprocess, text)
         return self._known
 

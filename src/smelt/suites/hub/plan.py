@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import RecipeError
 from smelt.jobs.job import Job
-from smelt.recipe.schema import Pool
-from smelt.runs.fingerprint import model_fingerprints
 from smelt.suites.expected_row import ExpectedRow
+from smelt.suites.hub.members import HubMembers
 from smelt.suites.hub.model import Identity
 from smelt.suites.hub.report.pages import HubPages
 from smelt.suites.hub.row_parts import ALPHA, COUNT, MODEL, MODELS, table_part
-from smelt.suites.hub.suite import HubSuite
+from smelt.suites.hub.suite import HubSuite, Method
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, about_command, chosen, refuse
 from smelt.suites.units import digest
@@ -45,16 +44,16 @@ class HubPlan(SuitePlan):
         refuse(suite, options, dtype=none_other, keep_models=none_made, curve_limit=none_made)
         if len(self.tasks) < 2:
             raise RecipeError(f"tasks: {suite.name} averages over tasks and learns from the others; name at least two")
-        self.models = suite.references()
-        self.left_out: dict[str, str] = {}
-        prints = self._fingerprints(options)
+        self.members = HubMembers(suite, options.tell)
+        self._find_readers()
         self.hub = {
-            "models": self.models,
+            "models": self.members.models,
             "graph": suite.graph,
             "embedder": suite.embedder,
             "captions": suite.captions,
             "endpoint": suite.endpoint.model_dump() if suite.endpoint else None,
             "templates": suite.templates,
+            "readers": self.members.readers,
             "listed": suite.listed_numbers(),
             "allow_pickle": suite.allow_pickle,
             "nodes": suite.nodes,
@@ -72,55 +71,33 @@ class HubPlan(SuitePlan):
             "limit": self.hub["limit"],
             "graph": find_graph(suite.graph).version,
             **{word: self.hub[word] for word in ("embedder", "nodes", "scale", "seed")},
-            "models": prints,
+            "models": self.members.prints,
             "tasks": {name: _fingerprint(name) for name in self.tasks},
             "told": {name: [suite.tasks[name].domain, suite.tasks[name].task] for name in self.tasks},
+            **({"readers": self.members.reader_prints()} if self.members.readers else {}),
         }
-        self.total = len(self.models) + len(self.methods)
+        self.total = len(self.members.models) + len(self.methods)
 
     def rounds(self, state: RunState) -> Iterator[Iterator[Step]]:
         """The models first: what is chosen among has to be there as a whole."""
         yield self._first()
         if self.suite.unloadable == "leave out":
-            self._leave_out_failed(state)
+            self.members.leave_out_failed(state)
+            self.hub |= {"models": self.members.models, "readers": self.members.readers}
         state.complain()
+        if self.members.readers:
+            read_by = {name: self.members.readers.get(name) for name in self.members.models}
+            state.write_analysis("hub-readers", {"models": read_by})
         costs = (row for row in state.costs if row.part == MODELS)
         yield self._later({row.entry.removeprefix(MODEL): row.setting for row in costs})
 
-    def _fingerprints(self, options: BenchOptions) -> dict[str, str]:
-        """Of the models' files, which are fetched where they are not here; who cannot be had may be left out."""
-        found: dict[str, str] = {}
-        pickle = self.suite.allow_pickle
-        for name, ref in list(self.models.items()):
-            try:
-                found |= model_fingerprints(Pool(models={name: ref}), allow_pickle=pickle)
-            except SmeltError as error:
-                if self.suite.unloadable == "refuse":
-                    raise
-                self._leave_out(name, error)
-                options.tell(f"Model {name}: LEFT OUT, {self.left_out[name]}")
-        self._check_enough()
-        return found
-
-    def _leave_out_failed(self, state: RunState) -> None:
-        """Models whose own step failed; the others go on without them."""
-        for name in list(self.models):
-            error = state.failures.pop(f"Model {name}", None)
-            if error is not None:
-                self._leave_out(name, error)
-        if self.left_out:
-            state.write_analysis("hub-left-out", {"models": self.left_out})
-        self._check_enough()
-        self.hub["models"] = self.models
-
-    def _leave_out(self, name: str, error: SmeltError) -> None:
-        self.left_out[name] = str(error).splitlines()[0]
-        self.models = {one: ref for one, ref in self.models.items() if one != name}
-
-    def _check_enough(self) -> None:
-        if len(self.models) < 2:
-            some = "".join(f"\n  - {name}: {why}" for name, why in list(self.left_out.items())[:5])
-            raise RecipeError(f"{self.suite.name}: fewer than two models could be loaded, so there is no choice:{some}")
+    def _find_readers(self) -> None:
+        """What models read with; the methods that need readers are left out where these are."""
+        reading = [name for name, method in self.suite.methods.items() if method.reader]
+        self.members.find_readers(needed=any(map(self._needed, reading)))
+        if self.members.methods_left_out:
+            self.suite = self.suite.without_readers()
+            self.methods = tuple(name for name in self.methods if name in self.suite.entries)
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean of each part that has one setting."""
@@ -141,25 +118,31 @@ class HubPlan(SuitePlan):
     def _first(self) -> Iterator[Step]:
         """Every model by itself."""
         used = [method for name, method in self.suite.methods.items() if self._needed(name)]
-        words = {
-            "read": sorted({method.text for method in used if method.by in ("labels", "graph", "text")}),
-            "text": any(method.by == "text" for method in used),
-        }
-        for name in self.models:
+        plain, reading = ([one for one in used if one.reader is reader] for reader in (False, True))
+        for name in self.members.models:
+            reads = bool(reading) and name in self.members.readers
+            words = {"needs": _needs(plain if reads else used), "reader_needs": _needs(reading) if reads else None}
             entry = f"{MODEL}{name}"
             about = {"entry": entry, "label": name, "variant": "reference", "part": MODELS, "setting": {}}
             job = self._job("prepare", name, "", about, self.hub, model=name, **words)
             cells = self._cells(entry, "reference", {MODELS: [{}]})
-            yield Step(f"Model {name}", [*cells, ExpectedRow(entry, "reference", part=MODELS)], job)
+            read_by = {"read_by": self.members.readers[name]} if reads else None
+            cost = ExpectedRow(entry, "reference", part=MODELS, within=read_by)
+            yield Step(f"Model {name}", [*cells, cost], job)
 
     def _later(self, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
         """What is computed from the models' labels and answers; `known` is what their steps left of each."""
-        hub = {**self.hub, "known": {name: [known[name][w] for w in Identity._fields] for name in self.models}}
+        reading = {name: known[name]["with_reader"] for name in self.members.models if "with_reader" in known[name]}
+        hub = {
+            **self.hub,
+            "known": {name: [known[name][w] for w in Identity._fields] for name in self.members.models},
+            "known_with_readers": {name: [own[w] for w in Identity._fields] for name, own in reading.items()},
+        }
         for name in self.suite.methods:
             if name in self.methods:
                 yield self._method(name, hub)
         if self.suite.sweeps is not None and "sweeps" in self.methods:
-            yield self._sweeps(hub, {name: known[name]["flops"] for name in self.models})
+            yield self._sweeps(hub, {name: known[name]["flops"] for name in self.members.models})
         if self.suite.growth is not None and "growth" in self.methods:
             yield self._growth(hub)
         if "figures" in self.methods:
@@ -189,19 +172,21 @@ class HubPlan(SuitePlan):
         suite, wanted = self.suite, self.suite.sweeps
         assert wanted is not None
         method, first = suite.methods[wanted.method], suite.k[0]
+        rules = wanted.weights or [method.weights]
+        weighed = [method.model_copy(update={"weights": rule}) for rule in rules]
         about = {"entry": wanted.method, "label": method.label, "variant": "curve"}
         timing = suite.timing if suite.timing and suite.timing.task in self.tasks else None
         words = {
             "words": method.model_dump(),
             "alphas": {"part": ALPHA, "values": wanted.alpha, "k": first},
-            "counts": {"part": COUNT, "values": wanted.k, "alpha": suite.alpha},
+            "counts": {"part": COUNT, "values": wanted.k, "alpha": suite.alpha, "weights": rules},
             "timing": timing.model_dump() if timing else None,
             "flops": dict(flops),
         }
         label = f"{method.label} over alpha and k"
         settings = {
             ALPHA: [method.setting(first, alpha) for alpha in wanted.alpha],
-            COUNT: [method.setting(k, suite.alpha) for k in wanted.k],
+            COUNT: [one.setting(k, suite.alpha) for one in weighed for k in wanted.k],
         }
         cells = self._cells(wanted.method, "curve", settings)
         return Step(label, cells, self._job("sweeps", label, "sweeps", about, hub, **words))
@@ -253,6 +238,14 @@ class HubPlan(SuitePlan):
     ) -> Job:
         known = {**about_command(self.suite, method, self.flags), **about}
         return Job(f"{_UNITS}:{unit}", {**words, "ask": dict(hub), "about": known}, label)
+
+
+def _needs(methods: Sequence[Method]) -> dict[str, Any]:
+    """What some methods need of a model: the texts of nodes that it reads, and whether it reads texts of tasks."""
+    return {
+        "read": sorted({method.text for method in methods if method.by in ("labels", "graph", "text")}),
+        "text": any(method.by == "text" for method in methods),
+    }
 
 
 def _fingerprint(name: str) -> str:

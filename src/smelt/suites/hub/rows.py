@@ -14,7 +14,7 @@ from smelt.recipe.schema import DataBudget
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.method_scores import WorkingHub
 from smelt.suites.hub.suite import Method
-from smelt.suites.hub.task_scores import Chosen, Weights
+from smelt.suites.hub.task_scores import Chosen
 from smelt.suites.units import digest
 from smelt.tasks.intervals import wilson
 
@@ -27,7 +27,7 @@ _DRAWS = 30
 def chosen_by(work: WorkingHub, method: Method, task: str, k: int, alpha: float) -> list[tuple[int, ...]]:
     """The k models that a method chooses for each class of a task, out of the whole hub."""
     everyone = np.arange(len(work.names))
-    return chosen_among(work.opinion(method, task, alpha)(everyone), everyone, k)
+    return chosen_among(work.of(method).opinion(method, task, alpha)(everyone), everyone, k)
 
 
 def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
@@ -38,6 +38,7 @@ def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
 
 def chosen_row(work: WorkingHub, method: Method, task: str, k: int, alpha: float, about: Mapping[str, Any]) -> Row:
     """The row of the models that a method chooses, asked together."""
+    work = work.of(method)
     chosen = chosen_by(work, method, task, k, alpha)
     scores = work.task_scores(task).scores(chosen, method.weights)
     logits = torch.from_numpy(np.log(np.maximum(scores, 1e-300)))
@@ -48,6 +49,7 @@ def chosen_row(work: WorkingHub, method: Method, task: str, k: int, alpha: float
         "graph": work.graph.version,
         "classes": len(chosen),
         "used": used,
+        **({"read_by": {name: work.members[name].reader for name in used}} if method.reader else {}),
     }
     hashes = [work.members[name].identity(work.graph).hash for name in used]
     words = {
@@ -75,14 +77,15 @@ def _budget(work: WorkingHub, method: Method, task: str) -> DataBudget:
     return DataBudget()
 
 
-def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Mapping[str, Any]) -> Row:
+def anybody_row(work: WorkingHub, method: Method, task: str, k: int, about: Mapping[str, Any]) -> Row:
     """What one gets without choosing: the mean over all models, or over random sets of k of them."""
+    work = work.of(method)
     known, everyone = work.task_scores(task), len(work.names)
     sets = [(number,) for number in range(everyone)]
     if k > 1:
         draws = (np.random.default_rng([work.words["seed"], k, draw]) for draw in range(_DRAWS))
         sets = [tuple(sorted(draw.permutation(everyone)[:k].tolist())) for draw in draws]
-    every = [known.scores([one] * len(work.tasks[task].classes), weights) for one in sets]
+    every = [known.scores([one] * len(work.tasks[task].classes), method.weights) for one in sets]
     right = [int((scores.argmax(axis=1) == known.labels).sum()) for scores in every]
     n, mean = len(known.labels), sum(right) / len(right)
     low, high = wilson(mean, n)

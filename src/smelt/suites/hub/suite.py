@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
+from smelt.hub.labels.metrics import PictureChoice
 from smelt.suites.needs.inputs import SuiteInputs
+from smelt.suites.order import OrderOf
 from smelt.suites.suite import BaseSuite
 
 if TYPE_CHECKING:
@@ -20,14 +22,18 @@ __all__ = [
     "HubPreset",
     "HubSuite",
     "Method",
+    "Reader",
     "Spiders",
     "Sweeps",
     "Target",
     "Timing",
+    "Weights",
 ]
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Weights: TypeAlias = Literal["entropy", "inverse_entropy", "uniform"]
+"""How the answers of a class's models are joined."""
 
 SERIES = ("sweeps", "growth", "figures")
 """What `--methods` may name beside the methods."""
@@ -43,6 +49,15 @@ class Target(Strict):
     others is learned without those that share a collection with it."""
 
 
+class Reader(Strict):
+    """A text tower that some models read with, where a method says so; they see with their own picture towers."""
+
+    of: str
+    """A reference: models that have the same text tower as this one, number for number, ..."""
+    by: str
+    """... read with the text tower and the tokenizer of this one."""
+
+
 class Method(Strict):
     """A way to choose models. All of them reuse the chosen ones by the same rule, `weights`."""
 
@@ -55,10 +70,18 @@ class Method(Strict):
     metric: Literal["recall", "precision", "f1"] = "recall"
     overall: Literal["all", "others"] = "all"
     normalise: Literal["none", "column"] = "none"
-    pictures: Literal["all", "domain"] = "all"
-    weights: Literal["entropy", "inverse_entropy", "uniform"] = "entropy"
+    pictures: PictureChoice = "all"
+    """Of a node: all, those in the style of the domain (for `labels`), those that no model was trained on, or both."""
+    weights: Weights = "entropy"
     text: Literal["caption", "definition", "name"] = "caption"
     """What the models read of a node: its name and definition (the paper), the definition, or its name in prompts."""
+    reader: bool = False
+    """Whether models read with the suite's `readers`: nodes, classes and all else that is text."""
+
+    @property
+    def unseen(self) -> bool:
+        """Whether only pictures count that no model was trained on."""
+        return self.pictures in ("unseen", "domain-unseen")
 
     def setting(self, k: int, alpha: float) -> dict[str, Any]:
         """What rows say of a choice: `{"k": 1, "alpha": 0.7, "pictures": "domain"}`, and where it is not the paper's.
@@ -75,6 +98,8 @@ class Sweeps(Strict):
     method: str = "mll"
     alpha: Annotated[list[Share], Field(min_length=1)] = [0.5, 0.6, 0.7, 0.8, 0.9]
     k: Annotated[list[Count], Field(min_length=1)] = [1, 2, 3, 4, 5, 6]
+    weights: Annotated[list[Weights], Field(min_length=1)] | None = None
+    """The rules by which the models of a class are joined, each over every k; the method's own if nothing is said."""
 
 
 class Timing(Strict):
@@ -126,6 +151,7 @@ class HubPreset(Strict):
     captions: str | None = None
     endpoint: EndpointWords | None = None
     templates: list[str] | None = None
+    readers: list[Reader] | None = None
     tasks: dict[str, Target] | None = None
     methods: dict[str, Method] | None = None
     sweeps: Sweeps | None = None
@@ -133,6 +159,7 @@ class HubPreset(Strict):
     growth: GrowthStudy | None = None
     spiders: Spiders | None = None
     published: list[str] | None = None
+    order: list[OrderOf] | None = None
 
 
 class HubSuite(BaseSuite):
@@ -158,6 +185,8 @@ class HubSuite(BaseSuite):
     """The server behind `endpoint:` names."""
     templates: Annotated[list[str], Field(min_length=1)] | None = None
     """The prompts for class names in all tasks; each task's own where nothing is said."""
+    readers: list[Reader] = []
+    """Only looked at where a method that is asked for reads with a reader."""
     presets: dict[str, HubPreset] = {}
     nodes: Count = 5
     """Nodes of the graph that each class is matched with."""
@@ -190,6 +219,8 @@ class HubSuite(BaseSuite):
         for name, method in self.methods.items():
             if method.by == "listed" and self.listed is None:
                 raise ValueError(f"methods.{name}: chooses by a listed number, but the suite has no `listed`")
+            if method.reader and not self.readers:
+                raise ValueError(f"methods.{name}: reads with a reader, but the suite has no `readers`")
         for where, word in (("embedder", self.embedder), ("captions", self.captions)):
             if word.startswith("endpoint:") and self.endpoint is None:
                 raise ValueError(f"{where}: {word} needs the address of a server, `endpoint: {{url: ...}}`")
@@ -197,6 +228,18 @@ class HubSuite(BaseSuite):
             if one is not None and one.task not in self.tasks:
                 raise ValueError(f"{where}: {unknown('task', one.task, self.tasks)}")
         return self
+
+    def without_readers(self) -> HubSuite:
+        """The suite without the methods that read with a reader, in its series too."""
+        methods = {name: method for name, method in self.methods.items() if not method.reader}
+        grown = [name for name in self.growth.methods if name in methods] if self.growth else []
+        changed: dict[str, Any] = {
+            "readers": [],
+            "methods": methods,
+            "sweeps": self.sweeps if self.sweeps and self.sweeps.method in methods else None,
+            "growth": self.growth.model_copy(update={"methods": grown}) if self.growth and grown else None,
+        }
+        return self.model_copy(update=changed)
 
     @property
     def entries(self) -> list[str]:
@@ -207,8 +250,10 @@ class HubSuite(BaseSuite):
     def inputs(self, options: BenchOptions) -> SuiteInputs:
         """Every model is asked every task once; choices are made from what they said."""
         models = self.references()
+        reads = any(self.methods[name].reader for name in self._chosen(options.methods, self.methods))
+        readers = {one.by: one.by for one in self.readers} if reads else {}
         return SuiteInputs(
-            models=models,
+            models={**models, **readers},
             tasks=tuple(self._chosen(options.tasks, self.tasks)),
             methods=tuple(self.entries),
             asked=len(models),

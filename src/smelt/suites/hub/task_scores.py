@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smelt.ensembles.per_class import per_class_scores
+from smelt.suites.hub.suite import Weights
 
-__all__ = ["Chosen", "TaskScores", "Weights", "softmax"]
+__all__ = ["Chosen", "TaskScores", "softmax"]
 
 Chosen: TypeAlias = Sequence[Sequence[int]]
 """For each class the numbers of the models that are asked about it, the best first."""
-Weights: TypeAlias = Literal["entropy", "inverse_entropy", "uniform"]
 
 
 @dataclass(frozen=True)

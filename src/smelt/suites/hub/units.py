@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ import torch
 from smelt.ensembles.per_class import PerClass
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import CostRow, Row
-from smelt.hub.labels.label import NodeText
-from smelt.hub.selection.rankings import kendall, spearman
+from smelt.ops.rank_correlation import kendall, spearman
 from smelt.suites.hub.growth import band, grow, orders
 from smelt.suites.hub.method_scores import WorkingHub, work_of
 from smelt.suites.hub.rows import anybody_row, chosen_by, chosen_row, used_in
@@ -30,18 +29,30 @@ __all__ = ["figures", "growth", "method", "prepare", "sweeps"]
 
 @with_threads
 def prepare(
-    *, ask: Mapping[str, Any], model: str, read: Sequence[NodeText], text: bool, about: Mapping[str, Any]
+    *,
+    ask: Mapping[str, Any],
+    model: str,
+    needs: Mapping[str, Any],
+    reader_needs: Mapping[str, Any] | None,
+    about: Mapping[str, Any],
 ) -> UnitResult:
     """One model by itself: its label on the graph, its answers on every task, what it costs.
 
-    `read`: what it reads of the nodes, a label for each. `text`: whether text features of the tasks are needed.
+    `needs` are {read, text}: what it reads of the nodes, a label for each, and whether text features of the tasks are
+    needed. `reader_needs` are those of the model that reads with its reader, None where nothing is: they are computed
+    and kept, and the identity of that model stands under `with_reader` among the costs.
     """
     work = work_of(ask)
     member = work.members[model]
-    began = time.perf_counter()
-    for words_of_node in read:
-        member.index(work.graph, words_of_node)
-    labelled = time.perf_counter() - began
+    labelled, spent = _compute(work, model, needs)
+    with_reader: dict[str, Any] = {}
+    if reader_needs is not None:
+        reading = work.of(Method(label="", reader=True))
+        taken = _compute(reading, model, reader_needs)
+        labelled, spent = labelled + taken[0], spent + taken[1]
+        reader = reading.members[model]
+        with_reader = {"read_by": reader.reader, "with_reader": reader.identity(work.graph)._asdict()}
+        reader.release()
     rows: list[Row | CostRow] = []
     for name, task in work.tasks.items():
         cosines = torch.from_numpy(member.cosines(task, work.graph, ask["limit"])).double()
@@ -55,21 +66,30 @@ def prepare(
         }
         truth = torch.from_numpy(work.true_classes(name))
         rows.append(row_of_logits(ask["scale"] * cosines, truth, task=task, level=None, about={**about, **words}))
-    if text:
-        for name in work.tasks:
-            work.of_texts(model, name)
-    spent = time.perf_counter() - began - labelled
     costs = member.cost()
     member.release()
     rows.append(
         cost_row(
-            {**about, "setting": {**member.identity(work.graph)._asdict(), **costs}},
+            {**about, "setting": {**member.identity(work.graph)._asdict(), **costs, **with_reader}},
             device=ask["device"],
             evaluate_seconds=spent,
             prepare_seconds=labelled,
         )
     )
     return unit_result(rows)
+
+
+def _compute(work: WorkingHub, model: str, needs: Mapping[str, Any]) -> tuple[float, float]:
+    """All that later steps read of a model; gives the seconds that labels took, and those of everything else."""
+    member, began = work.members[model], time.perf_counter()
+    for words_of_node in needs["read"]:
+        member.index(work.graph, words_of_node)
+    labelled = time.perf_counter() - began
+    for name, task in work.tasks.items():
+        member.cosines(task, work.graph, work.words["limit"])
+        if needs["text"]:
+            work.of_texts(model, name)
+    return labelled, time.perf_counter() - began - labelled
 
 
 @with_threads
@@ -88,7 +108,7 @@ def method(
         for task in work.tasks:
             said = {**about, "part": part, "setting": method.setting(k, alpha)}
             if method.by == "random":
-                rows.append(anybody_row(work, task, k, method.weights, said))
+                rows.append(anybody_row(work, method, task, k, said))
             else:
                 rows.append(chosen_row(work, method, task, k, alpha, said))
     return unit_result(rows)
@@ -105,15 +125,20 @@ def sweeps(
     flops: Mapping[str, int],
     about: Mapping[str, Any],
 ) -> UnitResult:
-    """One method over alpha and over k; `alphas` and `counts` are {part, values, k or alpha}, `flops` of each model."""
+    """One method over alpha, and over k with every rule of weights; `flops` are those of each model.
+
+    `alphas` are {part, values, k}, `counts` {part, values, alpha, weights}. Time is that of the method's own rule.
+    """
     work, method = work_of(ask), Method.model_validate(words)
     rows: list[Row | CostRow] = []
-    settings = [(alphas["part"], alphas["k"], alpha) for alpha in alphas["values"]]
-    settings += [(counts["part"], k, counts["alpha"]) for k in counts["values"]]
-    for part, k, alpha in settings:
+    settings = [(alphas["part"], method, alphas["k"], alpha) for alpha in alphas["values"]]
+    for rule in counts["weights"]:
+        other = method.model_copy(update={"weights": rule})
+        settings += [(counts["part"], other, k, counts["alpha"]) for k in counts["values"]]
+    for part, one, k, alpha in settings:
         for task in work.tasks:
-            said = {**about, "part": part, "setting": method.setting(k, alpha)}
-            rows.append(chosen_row(work, method, task, k, alpha, said))
+            said = {**about, "part": part, "setting": one.setting(k, alpha)}
+            rows.append(chosen_row(work, one, task, k, alpha, said))
     if timing is not None:
         rows += _costs(work, method, counts, timing, flops, about)
     return unit_result(rows)
@@ -155,7 +180,7 @@ def _timed(
     together = {}
     for k, chosen in every.items():
         names = [[work.names[number] for number in numbers] for numbers in chosen]
-        members = {name: work.members[name].classifier for name in used_in(work, chosen)}
+        members = {name: work.of(method).members[name].classifier for name in used_in(work, chosen)}
         together[k] = PerClass(members, names, weights=method.weights, scale=work.words["scale"])
         together[k].scores_of(pictures[:2], task.classes, task.templates)  # heads are built, memory is there
     least = dict.fromkeys(every, float("inf"))
@@ -185,9 +210,9 @@ def growth(
     right = {name: np.zeros((*joining.shape, len(work.tasks)), dtype=np.int64) for name in rules}
     for place, task in enumerate(work.tasks):
         for name, method in rules.items():
-            right[name][:, :, place] = grow(
-                work.task_scores(task), work.opinion(method, task, alpha), joining, k, method.weights
-            )
+            own = work.of(method)
+            opinion = own.opinion(method, task, alpha)
+            right[name][:, :, place] = grow(own.task_scores(task), opinion, joining, k, method.weights)
     pictures = np.array([len(work.true_classes(task)) for task in work.tasks])
     content = {
         "asked": asked,
@@ -216,7 +241,8 @@ def figures(
     found: dict[str, Any] = {}
     for name, words in methods.items():
         method = Method.model_validate(words)
-        told = {task: (work.overall(method, task), work.accuracy(task)) for task in work.tasks}
+        own = work.of(method)
+        told = {task: (own.overall(method, task), own.accuracy(task)) for task in work.tasks}
         found[name] = {
             "label": method.label,
             "spearman": {task: spearman(*pair) for task, pair in told.items()},

@@ -48,6 +48,8 @@ class LanguagePlan(SuitePlan):
         """What the tasks are called, by what the suite calls them."""
         self.asked = {word: self.names[word] for word in asked}
         self.validation = _quick_first(validation)
+        self.validated_by = {name: validation[suite.said(word)].name for name, word in suite.validation_tasks.items()}
+        """The validation task of each domain that has one."""
         self.limit = options.limit or suite.limit
         self.general_limit = options.limit or suite.general_limit or suite.limit
         self.curve_limit = options.curve_limit or suite.curve_limit
@@ -97,6 +99,7 @@ class LanguagePlan(SuitePlan):
             "general": names(suite.general),
             "experts": {name: f"expert-{name}" for name in domains},
             "base": "pretrained",
+            "validation": {name: task for name, task in self.validated_by.items() if name in domains},
             "multitask": "multitask" if suite.multitask else None,
             "entries": [name for name in suite.entries if name in there],
         }
@@ -136,18 +139,41 @@ class LanguagePlan(SuitePlan):
         suite = self.suite
         assert suite.pool.base is not None
         everything = [*suite.tests, *suite.general]
-        yield self._reference(state, "pretrained", "Pre-trained", suite.pool.base, everything)
+        validation = self._validation_of_references()
+        yield self._reference(state, "pretrained", "Pre-trained", suite.pool.base, everything, validation)
         for name, domain in suite.domains.items():
             own = everything if suite.experts == "all" else domain.tests
-            yield self._reference(state, f"expert-{name}", f"Expert: {name}", suite.pool.models[name], own)
+            ref = suite.pool.models[name]
+            yield self._reference(state, f"expert-{name}", f"Expert: {name}", ref, own, validation)
         if suite.multitask is not None:
             yield self._reference(state, "multitask", "Multi-task training", suite.multitask, everything)
 
-    def _reference(self, state: RunState, entry: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
+    def _validation_of_references(self) -> dict[str, str]:
+        """What base and specialists are asked so that the best single specialist is chosen on no test: names by words.
+
+        Nothing where specialists answer for their own domain alone, or only some tasks were asked for.
+        """
+        suite = self.suite
+        wanted = suite.experts == "all" and self.asked.keys() >= set(suite.tests)
+        if not wanted or self.validated_by.keys() < suite.domains.keys():
+            return {}
+        return {suite.said(word): self.validated_by[name] for name, word in suite.validation_tasks.items()}
+
+    def _reference(
+        self,
+        state: RunState,
+        entry: str,
+        label: str,
+        ref: str,
+        tasks: Sequence[str],
+        validation: Mapping[str, str] | None = None,
+    ) -> Step:
         about = {"suite": self.suite.name, "entry": entry, "label": label, "variant": "reference"}
         cells = self._cells(entry, "reference", tasks)
-        words = {"ref": ref, "ask": self._ask(state, cells), "about": about}
-        return Step(label, list(cells.values()), Job(f"{_UNITS}:reference", words, label))
+        chosen_by = {word: ExpectedRow(entry, "reference", name) for word, name in (validation or {}).items()}
+        words = {"ref": ref, "ask": self._ask(state, cells, chosen_by), "about": about}
+        every = [*cells.values(), *chosen_by.values()]
+        return Step(label, every, Job(f"{_UNITS}:reference", words, label))
 
     def _entry(self, state: RunState, name: str, entry: LanguageEntry) -> Step:
         tunes = self.options.tune and bool(entry.tune)
@@ -170,18 +196,25 @@ class LanguagePlan(SuitePlan):
         """Of the chosen tasks among these, by what the suite calls them."""
         return {task: ExpectedRow(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
 
-    def _ask(self, state: RunState, cells: Mapping[str, ExpectedRow]) -> dict[str, Any]:
+    def _ask(
+        self,
+        state: RunState,
+        cells: Mapping[str, ExpectedRow],
+        validation: Mapping[str, ExpectedRow] | None = None,
+    ) -> dict[str, Any]:
+        """What is missing, in groups. Tests and general tasks are by the suite's words, `validation` as it is asked."""
         tasks = [task for task, cell in cells.items() if state.missing([cell])]
         general = [task for task in tasks if task in self.suite.general]
         groups = {self.limit: [task for task in tasks if task not in general]}
         groups.setdefault(self.general_limit, []).extend(general)
+        asked = [
+            {"tasks": [self.suite.said(name) for name in names], "limit": limit, "split": self.suite.split}
+            for limit, names in groups.items()
+        ]
+        chosen_by = [word for word, cell in (validation or {}).items() if state.missing([cell])]
+        asked.append({"tasks": chosen_by, "limit": self.curve_limit, "split": "val"})
         return {
-            "groups": [
-                {"tasks": [self.suite.said(name) for name in names], "limit": limit}
-                for limit, names in groups.items()
-                if names
-            ],
-            "split": self.suite.split,
+            "groups": [group for group in asked if group["tasks"]],
             "device": self.options.device,
             "dtype": self.options.dtype,
             "threads": self.options.threads,

@@ -27,11 +27,13 @@ class TaskGroup(Strict):
 
     tasks: list[str]
     limit: int | None = None
+    split: str = "test"
 
     def flags(self) -> list[str]:
         """What a command says of it."""
         limit = ["--limit", str(self.limit)] if self.limit is not None else []
-        return ["--tasks", ",".join(self.tasks), *limit]
+        split = ["--split", self.split] if self.split != "test" else []
+        return ["--tasks", ",".join(self.tasks), *limit, *split]
 
 
 @dataclass
@@ -48,7 +50,6 @@ class Questions(Strict):
     """Questions for one model."""
 
     groups: list[TaskGroup]
-    split: str = "test"
     device: str = "cpu"
     dtype: str = "float32"
     threads: int | None = None
@@ -69,7 +70,7 @@ class Questions(Strict):
                     name = task.name
                     if loaded is None:
                         loaded = self._loaded(load_model, model, task)
-                    answers.rows += self._rows(loaded, task, group.limit, words)
+                    answers.rows += self._rows(loaded, task, group, words)
                 except _Unusable as error:
                     raise error.cause from None
                 except Exception as error:  # of a task's own data or scoring; it costs that task
@@ -84,8 +85,7 @@ class Questions(Strict):
 
     def _more_flags(self) -> list[str]:
         """What an evaluation says beside that."""
-        split = ["--split", self.split] if self.split != "test" else []
-        return [*split, *(["--allow-pickle"] if self.allow_pickle else [])]
+        return ["--allow-pickle"] if self.allow_pickle else []
 
     def _loaded(self, load: Any, model: str, task: Any) -> Any:
         try:
@@ -93,8 +93,9 @@ class Questions(Strict):
         except Exception as error:
             raise _Unusable(error) from error
 
-    def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
-        how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
+    def _rows(self, loaded: Any, task: Any, group: TaskGroup, about: Mapping[str, Any]) -> list[Row]:
+        same = {"threads": self.threads, "data": shared_data()}
+        how: dict[str, Any] = {"split": group.split, "limit": group.limit, **same}
         return evaluate_model(loaded, [task], **how, **about).rows
 
 

@@ -171,7 +171,12 @@ class LanguageSuite(BaseSuite):
     @property
     def validation(self) -> list[str]:
         """The tasks that settings are chosen on."""
-        return [one.validation for one in self.domains.values() if one.validation is not None]
+        return list(self.validation_tasks.values())
+
+    @property
+    def validation_tasks(self) -> dict[str, str]:
+        """The same by their domains."""
+        return {name: one.validation for name, one in self.domains.items() if one.validation is not None}
 
     def at_preset(self, words: dict[str, Any], preset: LanguagePreset) -> dict[str, Any]:
         """Other limits, tasks left out, other words of entries."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import BASE, JOINT, Candidate, group
-from smelt.suites.selection.growth import CHOICES, GrowthPath, left_out, random_groups
+from smelt.suites.selection.growth import CHOICES, GrowthPath, left_out, random_groups, without_harm
 from smelt.suites.selection.paired import paired
 from smelt.suites.selection.steps import SelectionSteps
 from smelt.suites.selection.suite import SelectionSuite
@@ -80,7 +80,8 @@ class Comparisons:
     def _courses(self, own: Candidate) -> list[Pair | None]:
         found: list[Pair | None] = []
         for number, trace in enumerate(self.traces[1:], 1):
-            about = "perturbation" if trace["perturbation"] not in (None, self.suite.guide) else "guidance"
+            others = "perturbation" if trace["order"] == "descending" else "order"
+            about = others if trace["perturbation"] not in (None, self.suite.guide) else "guidance"
             found += self._both(about, trace["name"], [own], [self._picked(number, self.suite.choose)])
         return found
 
@@ -108,6 +109,8 @@ class Comparisons:
         others = {"subsets": drawn, "all": [self.all], "best_single": [single], "base": [Candidate(BASE)]}
         if self.suite.joint:
             others["joint"] = [Candidate(JOINT)]
+        if (good := without_harm(self.suite)) is not None:
+            others["good"] = [good]
         if soup is not None:
             others["soup"] = [self._averaged(soup)]
         return [one for name, some in others.items() if some for one in self._both(about, name, [own], some)]

@@ -54,6 +54,7 @@ class Description:
             "models": self.every,
             "base": BASE,
             "joint": JOINT if suite.joint else None,
+            "harmful": suite.harmful.model_dump() if suite.harmful else None,
             "average": self.average,
             "entries": {name: suite.entries[name].model_dump(include=_ENTRY) for name in self.entries},
             "perturbations": {name: one.label for name, one in suite.perturbations.items()},

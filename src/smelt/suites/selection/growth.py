@@ -21,6 +21,7 @@ __all__ = [
     "left_out",
     "random_groups",
     "subsets",
+    "without_harm",
 ]
 
 CHOICES: tuple[Choice, ...] = ("global_min", "first_local_min")
@@ -58,7 +59,7 @@ class GrowthPath:
 def growth_paths(
     suite: SelectionSuite, uncertainties: Mapping[str, Mapping[str, float]], right: Mapping[str, float]
 ) -> list[GrowthPath]:
-    """The first is UQ-Merge's own; then the other guidances, then the other perturbations.
+    """The first is UQ-Merge's own; then the other guidances, then the other perturbations, in both orders if asked.
 
     `uncertainties` are those of single models under each perturbation, `right` their accuracies on held-in sets.
     """
@@ -71,7 +72,8 @@ def growth_paths(
         found.append(GrowthPath("accuracy", order, None, tuple(ordered(right, order))))
     for name, values in uncertainties.items():
         if name != suite.guide:
-            found.append(GrowthPath("uncertainty", "descending", name, tuple(ordered(values))))
+            for order in orders if suite.both_orders else orders[:1]:
+                found.append(GrowthPath("uncertainty", order, name, tuple(ordered(values, order))))
     return found
 
 
@@ -79,6 +81,13 @@ def left_out(suite: SelectionSuite) -> dict[str, Candidate]:
     """For every model, the average of all others."""
     every = list(suite.pool.models)
     return {name: group(suite.average, [one for one in every if one != name], every) for name in every}
+
+
+def without_harm(suite: SelectionSuite) -> Candidate | None:
+    """The average of all that were not made to harm; None where the suite does not know of any that were."""
+    every = list(suite.pool.models)
+    bad = suite.harmful.models if suite.harmful else []
+    return group(suite.average, [name for name in every if name not in bad], every) if bad else None
 
 
 def random_groups(suite: SelectionSuite) -> dict[int, list[Candidate]]:
@@ -91,9 +100,12 @@ def random_groups(suite: SelectionSuite) -> dict[int, list[Candidate]]:
 
 
 def growing(suite: SelectionSuite, found: Sequence[GrowthPath], kinds: Sequence[str]) -> Wanted:
-    """The groups of all courses, of all models but one, and random ones; the first course is asked by all kinds."""
+    """The groups of all courses, of all models but one, of those that do no harm, and random ones; the first course is
+    asked by all kinds.
+    """
     every, wanted = list(suite.pool.models), dict[Candidate, tuple[tuple[str, ...], tuple[str, ...]]]()
     more = [*left_out(suite).values()] if suite.harm else []
+    more += [good] if (good := without_harm(suite)) else []
     more += [member for members in random_groups(suite).values() for member in members]
     asked = [(m, kinds if one is found[0] else JUDGED, one) for one in found for m in one.steps(suite.average, every)]
     for member, sets, course in [*asked, *((member, JUDGED, None) for member in more)]:

@@ -1,7 +1,8 @@
 """UQ-Merge's own tables, from the files in `published/`: their averages, by the paper's names of methods.
 
 A line of these files may be about a model that is known only when a suite has run: `entry: "@chosen"`, `"@step-3"` or
-`"@path-accuracy-ascending"`, `part: "@all"` or `"@random-1"`. `resolved` puts our names in the place of these words.
+`"@path-accuracy-ascending"` or `"@perturbed-input"`, `part: "@all"`, `"@chosen"` or `"@random-1"`. `resolved` puts our
+names in the place of these words.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from smelt.reporting.order import PublishedOrder
 from smelt.reporting.published import PublishedLine, PublishedTable
 from smelt.suites.published import PUBLISHED, read_table
 
-__all__ = ["UNCERTAIN", "UqMerge", "paper_table", "resolved", "uqmerge"]
+__all__ = ["UNCERTAIN", "UqMerge", "paper_table", "resolved", "resolved_order", "uqmerge"]
 
 UNCERTAIN = "published_uncertainty"
 """The analysis with printed tables of uncertainties, in nats: no rows of ours stand beside them, but the trace."""
@@ -78,6 +80,17 @@ def resolved(tables: Sequence[PublishedTable], found: Mapping[str, Any]) -> list
     ]
 
 
+def resolved_order(orders: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The orders of `order.json` with the names of a run's own models; `@held_in` among tasks stands for its sets."""
+    named = []
+    for words in orders["orders"]:
+        one = PublishedOrder.model_validate(words)
+        sets = {f"@{kind}": names for kind, names in found["sets"].items()}
+        tasks = [task for word in one.tasks for task in sets.get(word, [word])]
+        named.append(one.model_copy(update={"table": resolved([one.table], found)[0], "tasks": tasks}))
+    return {"orders": [one.model_dump(mode="json") for one in named]}
+
+
 def _named(line: PublishedLine, name: str, found: Mapping[str, Any]) -> PublishedLine:
     entry = line.entry or name
     who: str | None = None
@@ -95,9 +108,11 @@ def _models(found: Mapping[str, Any]) -> dict[str, str]:
     known = {"@chosen": found["chosen"]["who"]}
     known |= {f"@step-{number}": step["who"] for number, step in enumerate(found["courses"][0]["steps"], 1)}
     for course in found["courses"]:
+        step = course["steps"][course["chosen"][found["choose"]] - 1]
         if course["perturbation"] in (None, found["guide"]):
-            step = course["steps"][course["chosen"][found["choose"]] - 1]
             known[f"@path-{course['guide']}-{course['order']}"] = step["who"]
+        if course["perturbation"] is not None and course["order"] == "descending":
+            known[f"@perturbed-{course['perturbation']}"] = step["who"]
     return known
 
 
@@ -105,7 +120,8 @@ def _groups(found: Mapping[str, Any], entry: str) -> dict[str, str]:
     on = found["on"].get(entry)
     if on is None:
         return {}
-    return {"@all": on["all"], **{f"@random-{number}": who for number, who in enumerate(on["subsets"], 1)}}
+    random = {f"@random-{number}": who for number, who in enumerate(on["subsets"], 1)}
+    return {"@all": on["all"], "@chosen": on["chosen"], **random}
 
 
 def _averages(*names: str) -> dict[str, tuple[float, ...]]:

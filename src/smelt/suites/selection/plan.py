@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.suites.kind import SuiteKind, suite_kinds
+from smelt.suites.order import ORDER, published_orders
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.published import PUBLISHED, read_table
 from smelt.suites.selection.answers import StoredAnswers
@@ -18,7 +19,7 @@ from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
 from smelt.suites.selection.judged_sets import JudgedSet, LetteredSet
-from smelt.suites.selection.paper import UNCERTAIN, resolved
+from smelt.suites.selection.paper import UNCERTAIN, resolved, resolved_order
 from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
@@ -96,6 +97,9 @@ class SelectionPlan(SuitePlan):
             if names:
                 tables = resolved([read_table(Path(__file__).parent / PUBLISHED, name) for name in names], content)
                 state.write_analysis(word, {"tables": [one.model_dump(mode="json") for one in tables]})
+        orders = published_orders(self.suite, suite_kinds[self.suite.kind])
+        if orders is not None:
+            state.write_analysis(ORDER, resolved_order(orders, content))
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over the sets that models are chosen by."""

@@ -17,7 +17,7 @@ from smelt.tasks.perturbations.perturbation import Perturbation
 if TYPE_CHECKING:
     from smelt.suites.plan import BenchOptions
 
-__all__ = ["Disturbance", "RandomSizes", "SelectionEntry", "SelectionPreset", "SelectionSuite"]
+__all__ = ["Disturbance", "Harmful", "RandomSizes", "SelectionEntry", "SelectionPreset", "SelectionSuite"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 Split: TypeAlias = Literal["test", "val"]
@@ -53,6 +53,14 @@ class RandomSizes(Strict):
     count: Count = 10
 
 
+class Harmful(Strict):
+    """Experts that were made to harm a merge. No choice knows of them; reports say whether it leaves them out."""
+
+    kind: str
+    """How they harm, as reports call it: `over-confident`."""
+    models: Annotated[list[str], Field(min_length=1)]
+
+
 class SelectionPreset(Strict):
     """Other words for the same suite, under a name: how much of everything."""
 
@@ -78,6 +86,7 @@ class SelectionSuite(BaseSuite):
     pool: Pool
     joint: str | None = None
     """A model that was trained on all of the experts' data: the upper reference."""
+    harmful: Harmful | None = None
     held_in: Annotated[list[str], Field(min_length=1)]
     """Sets that models are chosen by, without their labels."""
     held_out: Annotated[list[str], Field(min_length=1)]
@@ -101,6 +110,8 @@ class SelectionSuite(BaseSuite):
     repeats: Count = 1
     perturbations: Annotated[dict[str, Disturbance], Field(min_length=1)]
     """The first one guides; the others are compared with it."""
+    both_orders: bool = False
+    """Whether groups grow in both orders under every perturbation; else in ascending order under the first alone."""
     choose: Literal["global_min", "first_local_min"] = "first_local_min"
     """By which of the two the group is chosen that everything else is compared with; both are reported."""
     subsets: Count = 3
@@ -127,6 +138,12 @@ class SelectionSuite(BaseSuite):
             raise ValueError(f"pool.models.{taken}: that is what a reference is called; take another name")
         if self.average not in self.entries:
             raise ValueError(f"average: {unknown('entry', self.average, self.entries)}")
+        harmful = self.harmful.models if self.harmful else []
+        strange = next((name for name in harmful if name not in self.pool.models), None)
+        if strange:
+            raise ValueError(f"harmful.models: {unknown('model', strange, self.pool.models)}")
+        if len(self.pool.models) - len(set(harmful)) < 2:
+            raise ValueError("harmful.models: leaves fewer than two models, so there is no merge without them")
         every = [*self.held_in, *self.held_out, *self.validation]
         twice = [name for name in every if every.count(name) > 1]
         if twice:

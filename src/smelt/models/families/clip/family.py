@@ -11,13 +11,12 @@ evaluated.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError
 from smelt.formats.architecture.layer_limit import check_layers
-from smelt.models.families.clip.model import TOKENIZER, Clip
+from smelt.models.families.clip.model import TOKENIZER, Clip, hash_of_both, hash_of_state
 from smelt.models.families.clip.tensor_origins import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
 from smelt.models.families.empty_model import buildable
 from smelt.models.families.family import Family, families
@@ -25,8 +24,6 @@ from smelt.models.families.guarded_loading import without_code
 from smelt.models.families.model_input import ModelInput, read_all
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["CLIP", "ClipFamily"]
@@ -72,8 +69,8 @@ def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> C
     config = whole_config(given, text)
     model = _empty_model(config, given.label)
     state = read_all(places(given, text, model.state_dict()))
-    vision = _digest({name: tensor for name, tensor in state.items() if name.startswith(VISION)})
-    rest = _digest({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
+    vision = hash_of_state({name: tensor for name, tensor in state.items() if name.startswith(VISION)})
+    rest = hash_of_state({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
     model.load_state_dict(state, strict=True, assign=True)
     _fill_buffers(model)
     model = with_differentiable_norms(model.requires_grad_(False).eval()).to(device)
@@ -87,7 +84,8 @@ def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> C
         text_folder=owner.folder if _has_tokenizer(owner) else None,
         device=device,
         dtype=dtype,
-        hash=hashlib.sha256(f"{vision}{rest}".encode()).hexdigest(),
+        hash=hash_of_both(vision, rest),
+        vision_hash=vision,
         rest_hash=rest,
         folder=given.folder,
     )
@@ -138,11 +136,3 @@ def _preprocess(given: ModelInput, text: ModelInput, config: Any) -> Preprocess:
 
 def _has_tokenizer(given: ModelInput) -> bool:
     return given.folder is not None and any((given.folder / name).is_file() for name in TOKENIZER)
-
-
-def _digest(state: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(state):
-        total.update(f"{name}\0{tuple(state[name].shape)}\0".encode())
-        total.update(state[name].contiguous().numpy().data)
-    return total.hexdigest()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from smelt.models.families.network import Network
 
-__all__ = ["TOKENIZER", "Clip"]
+__all__ = ["TOKENIZER", "Clip", "hash_of_both", "hash_of_state"]
 
 _HEAD_VERSION = "1"
 _SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
@@ -46,6 +46,8 @@ class Clip:
     device: str
     dtype: str
     hash: str
+    vision_hash: str
+    """Over the picture tower."""
     rest_hash: str
     """Over everything but the picture tower."""
     folder: Path | None = None
@@ -104,6 +106,12 @@ class Clip:
         """A hash over all that answers follow from: its numbers, and the config and tokenizer that they go with."""
         content = [self.hash, _meaning(self.config), self._tokenizer() if self.text_folder else {}]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @functools.cached_property
+    def text_identity(self) -> str:
+        """A hash over all that features of texts follow from."""
+        words = [self.rest_hash, _meaning(self.config["text_config"]), self._tokenizer() if self.text_folder else {}]
+        return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
 
     def _tokenizer(self) -> dict[str, str]:
         """The hashes of the tokenizer's files."""
@@ -170,3 +178,17 @@ def _meaning(config: Any) -> Any:
     if isinstance(config, Mapping):
         return {key: _meaning(value) for key, value in config.items() if key not in _SAYS_NOTHING}
     return [_meaning(value) for value in config] if isinstance(config, list | tuple) else config
+
+
+def hash_of_state(state: Mapping[str, Tensor]) -> str:
+    """Over the names, shapes and numbers of tensors, whatever their order."""
+    total = hashlib.sha256()
+    for name in sorted(state):
+        total.update(f"{name}\0{tuple(state[name].shape)}\0".encode())
+        total.update(state[name].contiguous().numpy().data)
+    return total.hexdigest()
+
+
+def hash_of_both(vision: str, rest: str) -> str:
+    """The hash of a model from those of its picture tower and of all else."""
+    return hashlib.sha256(f"{vision}{rest}".encode()).hexdigest()

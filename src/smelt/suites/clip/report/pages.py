@@ -11,8 +11,10 @@ from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.grid import Grid
 from smelt.reporting.tables.sheet import Sheet
+from smelt.suites.clip.family_note import FamilyNote, read_family
 from smelt.suites.clip.report.corruption import CorruptionReader
 from smelt.suites.clip.report.headline_robust import robust_sentences, robust_tiles
+from smelt.suites.clip.report.left_out import with_left_out
 from smelt.suites.clip.report.parts import part_sentences, part_sheet, part_tiles, parts_sentence
 from smelt.suites.clip.report.robustness import robust_sheet, severity_figure
 
@@ -25,6 +27,16 @@ class ClipPages(PlainPages):
     templates = Path(__file__).parent
     reader = CorruptionReader()
     short_heads = MappingProxyType({"corrupted": "mean"})
+
+    def read(self, analyses: Path, rows: Sequence[Row]) -> tuple[FamilyNote, ...]:
+        """Which family of models it is, where a suite has several; these pages show every folder."""
+        note = read_family(analyses)
+        return (note,) if note else ()
+
+    def sheets(self, view: ReportView) -> list[Sheet]:
+        """With a line for everything that the family leaves out."""
+        sheets = super().sheets(view)
+        return [with_left_out(sheet, note) for note in view.own for sheet in sheets] if view.own else sheets
 
     def table(self, part: str | None, rows: Sequence[Row], split: str) -> Sheet:
         """One part: under corruption, by seen and unseen tasks, or plain."""

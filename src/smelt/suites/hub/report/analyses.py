@@ -3,7 +3,8 @@
 hub-growth.json    {k, tasks: {name: pictures}, methods: {name: {label, mean, low, high}}, ...}   one number per size
 hub-ranks.json     {methods: {name: {label, spearman: {task: number}, kendall: {task: number}}}}
 hub-classes.json   {task, classes, models: {name: [share right of each class]}}
-hub-left-out.json  {models: {name: why it could not be loaded}}
+hub-left-out.json  {models: {name: why it could not be loaded}, methods: {name: why there are no readers for it}}
+hub-readers.json   {models: {name: the reader whose text tower it reads with, or null: its own}}
 """
 
 from __future__ import annotations
@@ -68,21 +69,28 @@ class HubAnalyses:
     ranks: dict[str, Ranks] | None = None
     classes: Classes | None = None
     left_out: dict[str, str] = field(default_factory=dict)
-    """Models that could not be loaded, and why."""
+    """Models that could not be loaded, and methods that lack their readers, and why."""
+    readers: dict[str, str | None] = field(default_factory=dict)
+    """For every model the reader that methods with a reader have it read with; nothing where it is its own tower."""
 
 
 def read_hub(folder: Path) -> HubAnalyses:
-    """Read what is there of hub-growth.json, hub-ranks.json, hub-classes.json and hub-left-out.json in a folder."""
-    growth, ranks, classes, left_out = (
+    """Read what is there of hub-growth.json, -ranks, -classes, -left-out and -readers in a folder."""
+    growth, ranks, classes, left_out, readers = (
         read_figure(folder / f"hub-{name}.json", "let the suite run again")
-        for name in ("growth", "ranks", "classes", "left-out")
+        for name in ("growth", "ranks", "classes", "left-out", "readers")
     )
-    missing = {} if left_out is None else checked_table(left_out.get("models"), folder / "hub-left-out.json", "models")
+    missing: dict[str, Any] = {}
+    for word, names in (left_out or {}).items():
+        if word in ("models", "methods"):
+            missing |= checked_table(names, folder / "hub-left-out.json", word)
+    read_by = {} if readers is None else checked_table(readers.get("models"), folder / "hub-readers.json", "models")
     return HubAnalyses(
         None if growth is None else _growth(growth, folder / "hub-growth.json"),
         None if ranks is None else _ranks(ranks, folder / "hub-ranks.json"),
         None if classes is None else _classes(classes, folder / "hub-classes.json"),
         {str(name): str(why) for name, why in missing.items()},
+        {str(name): None if ref is None else str(ref) for name, ref in read_by.items()},
     )
 
 

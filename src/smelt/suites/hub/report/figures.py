@@ -59,6 +59,7 @@ def hub_figures(rows: Sequence[Row], sheets: Sequence[Sheet], analyses: HubAnaly
         "growth": growth_figure(analyses.growth) if analyses.growth else None,
         "spiders": [spider for spider in spiders if spider],
         "agreement": agreements(sheets, analyses.ranks or {}),
+        "readers": _readers(rows, analyses.readers),
         "left_out": analyses.left_out,
     }
 
@@ -125,6 +126,14 @@ def agreements(sheets: Sequence[Sheet], ranks: dict[str, Ranks]) -> list[MethodA
             regret = oracle.accuracy - line.average.accuracy if oracle and line.average else None
             pair = (_mean(own.spearman.values()), _mean(own.kendall.values())) if own else (None, None)
             found.append(MethodAgreement(line.label, *pair, regret))
+    return found
+
+
+def _readers(rows: Sequence[Row], readers: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """The models by the text tower that they read with, where some method's models read with a reader."""
+    found: dict[str, list[str]] = {}
+    for name, ref in readers.items() if any(row.setting.get("reader") for row in rows) else ():
+        found.setdefault(ref or "their own text towers, since no reader fits", []).append(name)
     return found
 
 

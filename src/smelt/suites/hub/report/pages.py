@@ -21,6 +21,7 @@ _LINKS = {
     "growth": ("growth", "Growth"),
     "agreement": ("agreement", "Agreement"),
     "models": ("hub-models", "Models"),
+    "readers": ("readers", "Readers"),
     "left_out": ("left-out", "Left out"),
     "shares": ("choices", "Choices"),
 }

@@ -77,20 +77,16 @@ def _table(part: str, rows: Sequence[Row]) -> Sheet:
 
 
 def _sweep(part: str, rows: Sequence[Row], costs: Sequence[CostRow]) -> Sheet | None:
-    """One method along an axis: averages over the tasks; over k what each took, in % of the first."""
+    """One method along an axis, a line for every rule of weights; over k what each k took, in % of the first."""
     axis, title, about = _SWEEPS[part]
     at = sorted({float(row.setting[axis]) for row in rows})
     if len(at) < 2:
         return None
-    tasks, first = tasks_of(rows), rows[0]
-    cells = []
-    for x in at:
-        here = [row for row in rows if float(row.setting[axis]) == x]
-        cells.append(mean_cell([last_cell([row for row in here if row.task == task]) for task in tasks]))
-    fixed = setting_text({word: value for word, value in first.setting.items() if word != axis})
-    line = TableLine(first.entry, "curve", first.label, {}, HUB, rank_cells(cells), tuple(rows), note=fixed)
-    more = _relative(line, at, costs) if part == COUNT else []
-    grid = Grid(tuple(f"{x:g}" for x in at), first.split, (line, *more), "")
+    lines = _by_weights(rows, axis, at)
+    more = _relative(lines[0], at, costs) if part == COUNT else []
+    grid = Grid(tuple(f"{x:g}" for x in at), rows[0].split, (*lines, *more), "")
+    if len(lines) > 1:
+        about += " Lines: how the answers of a class's models are joined."
     said = f"Averages over the tasks. {about}" + (_COSTS if more else "")
     return Sheet(
         (ColumnBlock(axis, "", grid),),
@@ -104,6 +100,26 @@ def _sweep(part: str, rows: Sequence[Row], costs: Sequence[CostRow]) -> Sheet | 
     )
 
 
+def _by_weights(rows: Sequence[Row], axis: str, at: Sequence[float]) -> list[TableLine]:
+    """For every rule by which answers are joined the averages over the tasks; a setting without one has the paper's."""
+    tasks = tasks_of(rows)
+    by_rule: dict[str, list[Row]] = {}
+    for row in rows:
+        by_rule.setdefault(row.setting.get("weights", _PAPERS_RULE), []).append(row)
+    lines: list[TableLine] = []
+    for rule, own in by_rule.items():
+        first, cells = own[0], []
+        for x in at:
+            here = [row for row in own if float(row.setting[axis]) == x]
+            cells.append(mean_cell([last_cell([row for row in here if row.task == task]) for task in tasks]))
+        fixed = {word: value for word, value in first.setting.items() if word != axis}
+        note = setting_text({**fixed, "weights": rule} if len(by_rule) > 1 else fixed)
+        entry = f"{first.entry}-{rule}" if lines else first.entry
+        lines.append(TableLine(entry, "curve", first.label, {}, HUB, rank_cells(cells), tuple(own), note=note))
+    return lines
+
+
+_PAPERS_RULE = "entropy"
 _COSTS = (
     " Time: the chosen models really classify the pictures of one task. Computation: floating-point operations of all "
     "models that are asked, on average over the tasks. Both in % of the first column."

@@ -1,11 +1,13 @@
 """What a suite of language models left beside its rows: which tasks belong to which domain, and who is who.
 
-language.json   {domains: {domain: [test tasks]}, general: [tasks], experts: {domain: entry}, base, multitask, entries}
+language.json   {domains: {domain: [test tasks]}, general: [tasks], experts: {domain: entry}, base, multitask, entries,
+                validation: {domain: task}}
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from smelt.errors import CorruptFile
@@ -29,6 +31,8 @@ class Language:
     """The entry of the model that was trained on all domains together, if there is one."""
     entries: tuple[str, ...]
     """The methods, in the order of the tables."""
+    validation: Mapping[str, str] = field(default_factory=dict)
+    """The validation task of each domain that has one; older runs do not say."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -58,4 +62,5 @@ def read_language(folder: Path) -> Language | None:
         content["base"],
         content.get("multitask"),
         tuple(map(str, content.get("entries") or ())),
+        {str(name): str(task) for name, task in (content.get("validation") or {}).items()},
     )

@@ -18,8 +18,7 @@ from smelt.reporting.tables.layout import transposed_heads, transposed_rows
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.standing import Standing, StandingKind, agreement, standings, tuning
-from smelt.suites.language.report.tables import base_name
+from smelt.suites.language.report.standing import Standing, StandingKind, standings, tuning
 
 __all__ = [
     "Times",
@@ -32,7 +31,18 @@ __all__ = [
 ]
 
 
-_SHAPES: dict[StandingKind, Shape] = {"base": "square", "multitask": "diamond", "method": "circle"}
+_SHAPES: dict[StandingKind, Shape] = {
+    "method": "circle",
+    "base": "square",
+    "single": "diamond",
+    "multitask": "diamond",
+}
+_KINDS: dict[StandingKind, str] = {
+    "method": "merged",
+    "base": "base model",
+    "single": "best single specialist",
+    "multitask": "trained on all domains together",
+}
 
 
 @dataclass(frozen=True)
@@ -53,10 +63,10 @@ def language_figures(
     return {
         "tables": [(sheet, transposed_heads(sheet), transposed_rows(sheet)) for sheet in sheets],
         "trade_off": trade_off(found),
+        "kinds": [(kind, text) for kind, text in _KINDS.items() if any(one.kind == kind for one in found)],
         "times": times(found),
         "against_time": performance_against_time(found),
         "tuning": tuning(rows, sheets),
-        "agreement": agreement(found, base_name(rows, language)),
     }
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.order import OrderBeside
 from smelt.reporting.pages import Tile
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.standing import OrderAgreement, Standing, agreement, difference, ranked, standings
+from smelt.suites.language.report.standing import Standing, difference, ranked, standings
 from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
 
 __all__ = ["language_sentences", "language_tiles"]
@@ -23,21 +23,27 @@ _HOW = (
 
 
 def language_sentences(
-    rows: Sequence[Row], costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language
+    rows: Sequence[Row],
+    costs: Sequence[CostRow],
+    sheets: Sequence[Sheet],
+    language: Language,
+    order: OrderBeside | None = None,
 ) -> list[str]:
     """What was compared, who is best, what is forgotten, and whether the order is the paper's."""
     found = standings(sheets, costs, language)
     best = ranked(found)
     said = [_what(rows, sheets, language, len([one for one in found if one.kind == "method"]))]
     if best:
-        base = base_name(rows, language)
-        said += [_best(best, found), _forgotten(best, found), _order(agreement(found, base), base)]
+        said += [_best(best, found), _beside_single(best, found), _forgotten(best, found)]
+        said.append(_order(order, base_name(rows, language)))
     elif any(one.kind == "method" for one in found):
         said.append("The experts were not measured on all domains, so that no share of them is known.")
     return [sentence for sentence in said if sentence]
 
 
-def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language, base: str = "") -> list[Tile]:
+def language_tiles(
+    costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language, order: OrderBeside | None = None
+) -> list[Tile]:
     """The best method, the models it stands between, what it keeps elsewhere, and the agreement with the paper."""
     found = standings(sheets, costs, language)
     tiles = []
@@ -50,15 +56,18 @@ def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: 
             )
     others = {
         "multitask": ("Trained together", "one model on all domains"),
+        "single": ("Without merging", "{}"),
         "base": ("Before merging", "the base model"),
     }
     for one in found:
         if one.kind in others and one.skill:
             title, who = others[one.kind]
+            who = who.format(one.label[0].lower() + one.label[1:])
             tiles.append(Tile(title, percent(one.skill.accuracy), f"of the experts: {who}"))
-    agreed = agreement(found, base)
-    if agreed is not None:
-        below = f"Kendall's tau with the paper's order, {agreed.methods} methods"
+    agreed = order and order.agreement
+    if agreed:
+        ends = f"95 % interval {agreed.low:.2f} to {agreed.high:.2f}"
+        below = f"Kendall's tau with the paper's order, {agreed.methods} methods ({ends})"
         tiles.append(Tile("Order", f"{agreed.kendall:.2f}", below, unit=""))
     return tiles
 
@@ -86,7 +95,7 @@ def _best(best: Sequence[Standing], found: Sequence[Standing]) -> str:
         f"(95 % interval {percent(first.skill.low)} to {percent(first.skill.high)}; mean over the domains of score / "
         "expert's score)"
     )
-    said += "".join(_beside(first, one) for one in found if one.kind != "method")
+    said += "".join(_beside(first, one) for one in found if one.kind in ("base", "multitask"))
     if len(best) > 1 and best[1].skill:
         apart = difference(first.skill, best[1].skill)
         sure = "leaves out zero" if apart.sure else "holds zero, so that either may be the better one"
@@ -109,6 +118,25 @@ def _beside(first: Standing, other: Standing) -> str:
     return f", {percent(abs(apart.value))} points {side} {name} ({percent(other.skill.accuracy)} %{sure})"
 
 
+def _beside_single(best: Sequence[Standing], found: Sequence[Standing]) -> str:
+    """Whether merging is worth more than taking one specialist as it is."""
+    single = next((one for one in found if one.kind == "single"), None)
+    first = best[0]
+    if single is None or single.skill is None or first.skill is None:
+        return ""
+    own, apart = single.skill, difference(first.skill, single.skill)
+    gaps = [difference(one.skill, own) for one in best if one.skill]
+    above, sure = sum(gap.value > 0 for gap in gaps), sum(gap.low > 0 for gap in gaps)
+    name = single.label[0].lower() + single.label[1:]
+    return (
+        f"The {name} keeps {percent(own.accuracy)} % by itself (95 % interval {percent(own.low)} to "
+        f"{percent(own.high)}; {single.note}). {first.label} is {percent(abs(apart.value))} points "
+        f"{'above' if apart.value >= 0 else 'below'} it; the 95 % interval of the difference, {percent(apart.low)} to "
+        f"{percent(apart.high)}, {'leaves out' if apart.sure else 'holds'} zero. Methods above "
+        f"it: {above} of {len(gaps)}, {sure} of them surely."
+    )
+
+
 def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:
     known = [(one.generalisation.accuracy, one) for one in best if one.generalisation]
     if not known:
@@ -126,16 +154,16 @@ def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:
     return f"What is forgotten: on general tasks {'; '.join(said)}."
 
 
-def _order(agreed: OrderAgreement | None, base: str) -> str:
-    if agreed is None:
+def _order(order: OrderBeside | None, base: str) -> str:
+    if order is None or order.agreement is None:
         return ""
-    chance = f"{100 * agreed.chance:.0f}" if agreed.chance >= 0.01 else "under 1"
+    agreed, column = order.agreement, order.order.column
     few = "which is weak evidence" if agreed.chance < _SURE else "so that no agreement is shown"
-    same = base in mergebench().bases
-    whose = f"the paper's order for {base}" if same else "the paper's overall order"
-    other = "" if same else f"; and {base} is one small model beside the mean of eight with 2 to 9 billion parameters"
+    whose = f"the paper's order for {column}" if column else "the paper's overall order"
+    other = "" if column else f"; and {base} is one small model beside the mean of eight with 2 to 9 billion parameters"
     return (
-        f"The order of the {agreed.methods} methods beside {whose} (its Table 8): Kendall's tau "
-        f"{agreed.kendall:.2f}, Spearman's rho {agreed.spearman:.2f}. Of random orders of so few methods {chance} % "
-        f"agree or disagree as strongly, {few}{other}."
+        f"The order of the {agreed.methods} methods beside {whose} (its {order.order.table.table}): Kendall's tau "
+        f"{agreed.kendall:.2f} (95 % interval {agreed.low:.2f} to {agreed.high:.2f}, over the noise of the examples), "
+        f"Spearman's rho {agreed.spearman:.2f}. Of random orders of so few methods {agreed.chance_text} % agree or "
+        f"disagree as strongly, {few}{other}."
     )

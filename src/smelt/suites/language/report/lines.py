@@ -20,6 +20,7 @@ from smelt.reporting.tables.cells import Cell, mean_cell
 from smelt.reporting.tables.lines import EXPERTS, LineReader, TableLine, is_expert, last_cell
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.single import SingleSpecialist
 
 __all__ = ["ExampleReader", "domain_lines", "general_lines", "ratio_cell", "task_lines"]
 
@@ -30,9 +31,12 @@ class ExampleReader(LineReader):
     unit = "example"
 
 
-def task_lines(rows: Sequence[Row], language: Language, split: str) -> list[TableLine]:
-    """Every model over the test tasks: the base, the methods in their order, the multi-task model, the experts."""
-    lines = [*_models(rows, language, language.tasks, split), _experts(rows, language)]
+def task_lines(
+    rows: Sequence[Row], language: Language, split: str, single: SingleSpecialist | None = None
+) -> list[TableLine]:
+    """Every model over the test tasks: base, methods in their order, best single specialist, multi-task, experts."""
+    lines = [*_models(rows, language, language.tasks, split), *_single(rows, single, language.tasks)]
+    lines.append(_experts(rows, language))
     return sorted(lines, key=lambda line: _place(line.entry, language))
 
 
@@ -47,9 +51,11 @@ def domain_lines(lines: Sequence[TableLine], language: Language) -> list[TableLi
     return [_with_share(line, ratio_cell(line.cells, experts)) for line in found]
 
 
-def general_lines(rows: Sequence[Row], language: Language, split: str) -> list[TableLine]:
-    """Every model over the general tasks, with its share of the base's scores; experts each by itself are left out."""
-    lines = _models(rows, language, language.general, split)
+def general_lines(
+    rows: Sequence[Row], language: Language, split: str, single: SingleSpecialist | None = None
+) -> list[TableLine]:
+    """Every model over the general tasks, with its share of the base's scores; the experts together are left out."""
+    lines = [*_models(rows, language, language.general, split), *_single(rows, single, language.general)]
     base = next((line.cells for line in lines if line.entry == language.base), ())
     lines = [_with_share(line, ratio_cell(line.cells, base)) for line in lines]
     return sorted(lines, key=lambda line: _place(line.entry, language))
@@ -77,15 +83,24 @@ def _models(rows: Sequence[Row], language: Language, tasks: Sequence[str], split
 
 
 def _experts(rows: Sequence[Row], language: Language) -> TableLine:
-    own = [
-        (task, [row for row in rows if row.entry == language.experts[domain] and row.task == task])
-        for domain, tasks in language.domains.items()
-        for task in tasks
-    ]
-    cells = tuple(last_cell(found) for _, found in own)
-    latest = tuple(found[-1] for _, found in own if found)
-    alone = TableLine(EXPERTS, "reference", "Experts", {}, "reference", cells, latest, mean_cell(cells))
-    return replace(alone, note="each on its own domain", short="Experts")
+    own = [(language.experts[domain], task) for domain, tasks in language.domains.items() for task in tasks]
+    return replace(_of_experts(EXPERTS, "Experts", rows, own), note="each on its own domain", short="Experts")
+
+
+def _single(rows: Sequence[Row], single: SingleSpecialist | None, tasks: Sequence[str]) -> list[TableLine]:
+    """One specialist on all tasks, where it was asked any of these."""
+    if single is None:
+        return []
+    line = _of_experts(single.entry, single.label, rows, [(single.entry, task) for task in tasks])
+    return [replace(line, note=single.note, short=single.short)] if line.rows else []
+
+
+def _of_experts(entry: str, label: str, rows: Sequence[Row], asked: Sequence[tuple[str, str]]) -> TableLine:
+    """A line of numbers that specialists have, each (entry, task) in its place."""
+    found = [[row for row in rows if (row.entry, row.task) == one] for one in asked]
+    cells = tuple(map(last_cell, found))
+    latest = tuple(own[-1] for own in found if own)
+    return TableLine(entry, "reference", label, {}, "reference", cells, latest, mean_cell(cells))
 
 
 def _short_name(line: TableLine, language: Language) -> str:

@@ -17,7 +17,8 @@ from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.language.report.figures import language_figures
 from smelt.suites.language.report.headline import language_sentences, language_tiles
 from smelt.suites.language.report.lines import ExampleReader, domain_lines, general_lines, task_lines
-from smelt.suites.language.report.tables import base_name, language_sheets, paper_sheets
+from smelt.suites.language.report.single import best_single
+from smelt.suites.language.report.tables import language_sheets, paper_sheets
 
 __all__ = ["LanguagePages", "show_language"]
 
@@ -43,8 +44,9 @@ class LanguagePages(PlainPages):
 
     def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Who keeps most of the experts."""
-        said = language_sentences(view.rows, view.costs, sheets, view.own)
-        return said, language_tiles(view.costs, sheets, view.own, base_name(view.rows, view.own))
+        order = next(iter(view.orders), None)
+        said = language_sentences(view.rows, view.costs, sheets, view.own, order)
+        return said, language_tiles(view.costs, sheets, view.own, order)
 
     def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Time and memory have a section of their own, and there are no curves over scales."""
@@ -91,8 +93,9 @@ def show_language(rows: Sequence[Row], costs: Sequence[CostRow], language: Langu
 def _lines(rows: Sequence[Row], costs: Sequence[CostRow], language: Language) -> list[tuple[str, list[Shown]]]:
     """Every model's name and its numbers, in the order of the report."""
     shown, split = table_rows(rows)
-    found = with_ranks(domain_lines(task_lines(shown, language, split), language))
-    general = {(line.entry, line.variant): line for line in with_ranks(general_lines(shown, language, split))}
+    single = best_single(rows, language, split)
+    found = with_ranks(domain_lines(task_lines(shown, language, split, single), language))
+    general = {(line.entry, line.variant): line for line in with_ranks(general_lines(shown, language, split, single))}
     spent = {(row.entry, str(row.variant)): row for row in costs}
     lines = []
     for line in found:

@@ -1,4 +1,4 @@
-"""Where every method of a language suite stands: skill, forgetting, time and memory; its trials; the paper's order.
+"""Where every method of a language suite stands: skill, forgetting, time and memory; its trials.
 
 Algorithm time is measuring or learning and one merge; validation time is every merge and evaluation that choosing the
 setting took.
@@ -18,23 +18,20 @@ from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import setting_text
-from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
 
 __all__ = [
-    "OrderAgreement",
     "ScoreDifference",
     "Standing",
     "Tuning",
-    "agreement",
     "difference",
     "ranked",
     "standings",
     "tuning",
 ]
 
-StandingKind = Literal["base", "multitask", "method"]
+StandingKind = Literal["base", "single", "multitask", "method"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,8 @@ class Standing:
     average: Cell | None
     """The mean over the domains as it is."""
     cost: CostRow | None
+    note: str = ""
+    """How it was chosen, where it is one of several."""
 
     @property
     def algorithm_seconds(self) -> float | None:
@@ -82,7 +81,7 @@ class ScoreDifference:
 
 
 def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Language) -> list[Standing]:
-    """The base, the multi-task model and every method, in the order of the tables."""
+    """The base, every method, the best single specialist and the multi-task model, in the order of the tables."""
     domains, general = sheet_of(sheets, DOMAINS), sheet_of(sheets, GENERAL)
     shares = {(line.entry, line.variant): line.share for line in (general.lines if general else ())}
     paid: dict[tuple[str, str], CostRow] = {(row.entry, row.variant): row for row in costs}
@@ -92,7 +91,8 @@ def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Langu
         if kind is not None:
             who = (line.entry, line.variant)
             names = (line.short or line.name, line.label)
-            found.append(Standing(*who, *names, kind, line.share, shares.get(who), line.average, paid.get(who)))
+            one = Standing(*who, *names, kind, line.share, shares.get(who), line.average, paid.get(who), line.note)
+            found.append(one)
     return found
 
 
@@ -118,50 +118,9 @@ def _kind(line: TableLine, language: Language) -> StandingKind | None:
         return "base"
     if line.entry == language.multitask:
         return "multitask"
+    if line.entry in language.experts.values():
+        return "single"
     return "method" if line.merged else None
-
-
-_ORDERS = 20_000
-"""Random orders that chance is estimated from, the same every time."""
-_LEAST = 3
-
-
-@dataclass(frozen=True)
-class OrderAgreement:
-    """1: the same order, 0: none, -1: the opposite."""
-
-    methods: int
-    kendall: float
-    spearman: float
-    chance: float
-    """The share of random orders whose Kendall's tau is at least as far from 0."""
-
-
-def agreement(every: Sequence[Standing], base: str = "") -> OrderAgreement | None:
-    """Our normalised performance beside the paper's (Table 8); None for fewer than three shared methods.
-
-    It is beside the paper's line of the same base where it has one, else beside its overall line.
-    """
-    import numpy as np
-
-    from smelt.hub.selection.rankings import kendall, spearman
-
-    table = mergebench().multitask
-    overall = table.lines.get(base, table.overall)
-    shared = {one.entry: one.skill.accuracy for one in reversed(ranked(every)) if one.skill and one.entry in overall}
-    if len(shared) < _LEAST:
-        return None
-    ours, theirs = np.array(list(shared.values())), np.array([overall[entry] for entry in shared])
-    tau, rho = kendall(ours, theirs), spearman(ours, theirs)
-    if tau is None or rho is None:
-        return None
-    signs = [np.sign(np.subtract.outer(values, values)) for values in (ours, theirs)]
-    norm = float(np.sqrt(np.sum(signs[0] ** 2) * np.sum(signs[1] ** 2)))
-    generator = np.random.default_rng(0)
-    orders = generator.permuted(np.tile(np.arange(len(shared)), (_ORDERS, 1)), axis=1)
-    shuffled = signs[1][orders[:, :, None], orders[:, None, :]]
-    taus = np.einsum("ij,kij->k", signs[0], shuffled) / norm
-    return OrderAgreement(len(shared), tau, rho, float(np.mean(np.abs(taus) >= abs(tau) - 1e-9)))
 
 
 @dataclass(frozen=True)

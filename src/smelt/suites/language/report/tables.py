@@ -19,6 +19,7 @@ from smelt.reporting.words import count
 from smelt.suites.language.published import PaperTable, mergebench
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.lines import ExampleReader, domain_lines, general_lines, task_lines
+from smelt.suites.language.report.single import best_single
 
 __all__ = ["DOMAINS", "GENERAL", "PAPER", "TASKS", "base_name", "language_sheets", "paper_sheets", "sheet_of"]
 
@@ -27,8 +28,9 @@ DOMAINS, TASKS, GENERAL, PAPER = "domains", "tasks", "general", "paper"
 
 _DOMAINS = (
     "The score of a domain is the mean over its test tasks. Avg. Norm: the mean over the domains of the score divided "
-    "by that of the domain's own expert. Base, multi-task model and experts take no place."
+    "by that of the domain's own expert. References take no place."
 )
+_SINGLE = " Best single: the one specialist with the largest Avg. Norm over all domains, {}."
 _GENERAL = (
     "Tasks that no specialist was trained for: what is lost here was forgotten. Avg. Norm: the mean over the tasks of "
     "the score divided by the base model's."
@@ -37,17 +39,20 @@ _GENERAL = (
 
 def language_sheets(rows: Iterable[Row], language: Language) -> list[Sheet]:
     """The tables of our own rows: domains, tasks, and general tasks where they were measured."""
+    rows = list(rows)
     shown, split = table_rows(rows)
-    lines = task_lines(shown, language, split)
+    single = best_single(rows, language, split)
+    lines = task_lines(shown, language, split, single)
     over_domains = with_ranks(domain_lines(lines, language))
     titles = tuple(mergebench().domains.get(name, name.capitalize()) for name in language.domains)
     grid = Grid(titles, split, tuple(over_domains), "Avg. Acc", "Avg. Norm")
     over_tasks = Grid(language.tasks, split, tuple(with_ranks(lines)), "", notes=_notes(shown, language.tasks))
+    about = _DOMAINS + (_SINGLE.format(single.note) if single else "")
     sheets = [
-        replace(_sheet(DOMAINS, "Per domain", grid, _DOMAINS, "Domain"), made=_made(over_domains)),
+        replace(_sheet(DOMAINS, "Per domain", grid, about, "Domain"), made=_made(over_domains)),
         _sheet(TASKS, "Per task", over_tasks, "Below each task its metric and its number of examples.", "Task"),
     ]
-    general = general_lines(shown, language, split)
+    general = general_lines(shown, language, split, single)
     if any(cell for line in general for cell in line.cells):
         notes = _notes(shown, language.general)
         grid = Grid(language.general, split, tuple(with_ranks(general)), "Avg. Acc", "Avg. Norm", notes)

@@ -16,7 +16,15 @@ from smelt.reporting.published import PublishedTable, read_published
 from smelt.reporting.words import plural
 from smelt.suites.selection.paper import UNCERTAIN
 
-__all__ = ["Compared", "SelectionAnalysis", "SelectionBudget", "SelectionTrace", "Uncertain", "read_selection"]
+__all__ = [
+    "Compared",
+    "KnownHarm",
+    "SelectionAnalysis",
+    "SelectionBudget",
+    "SelectionTrace",
+    "Uncertain",
+    "read_selection",
+]
 
 KINDS = {"held_in": "Held-in", "held_out": "Held-out", "validation": "Validation"}
 
@@ -102,6 +110,14 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class KnownHarm:
+    """The experts that were made to harm, and how they do."""
+
+    kind: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SelectionAnalysis:
     """All of the file."""
 
@@ -131,6 +147,7 @@ class SelectionAnalysis:
     """Of accuracies."""
     uncertainty_compared: tuple[Compared, ...]
     """Of UQ-Merge's own steps: the next one above the chosen one, the chosen one above the lowest."""
+    harmful: KnownHarm | None = None
     printed: tuple[PublishedTable, ...] = ()
     """Printed tables of uncertainties."""
 
@@ -178,6 +195,7 @@ def _selection(content: Mapping[str, Any]) -> SelectionAnalysis:
         budgets={name: SelectionBudget(**one) for name, one in content["budgets"].items()},
         compared=tuple(map(_compared, content["compared"])),
         uncertainty_compared=tuple(map(_compared, content["uncertainty_compared"])),
+        harmful=KnownHarm(bad["kind"], tuple(bad["models"])) if (bad := content.get("harmful")) else None,
     )
 
 

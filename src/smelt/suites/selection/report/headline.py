@@ -52,6 +52,7 @@ _FREE = ("Average of all", "Random groups")
 _OTHERS = {
     "subsets": "random groups, averaged",
     "all": "the average of all",
+    "good": "the average without the experts that were made to harm",
     "best_single": "the best single model by held-in labels",
     "soup": "the greedy soup, which saw labels",
     "joint": "the model trained on everything",

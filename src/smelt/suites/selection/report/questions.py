@@ -22,6 +22,7 @@ _ORDERS = 20_000
 _OTHERS = {
     "subsets": "random groups",
     "all": "the average of all",
+    "good": "the average without the experts that were made to harm",
     "soup": "the greedy soup",
     "best_single": "the best single model by held-in labels",
 }
@@ -73,7 +74,7 @@ def correlations(scores: Scores, selection: SelectionAnalysis) -> list[Correlati
     """Over the steps of UQ-Merge's own trace, for every kind of sets. Below 0: less uncertain merges are better."""
     import numpy as np
 
-    from smelt.hub.selection.rankings import spearman
+    from smelt.ops.rank_correlation import spearman
 
     values, found = np.array(selection.own.values), []
     for kind, tasks in selection.sets.items():

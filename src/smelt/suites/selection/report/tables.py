@@ -59,6 +59,7 @@ class _Tables:
             Shown("Before fine-tuning", chosen.base, "reference", note(chosen.base)),
             self.joint._replace(note=note(chosen.joint)),
             Shown("Average of all", chosen.all, setting=False),
+            *self._without_harm(),
             self.own._replace(note=names),
         ]
         if chosen.soup:
@@ -106,7 +107,8 @@ class _Tables:
     def perturbations(self) -> Sheet | None:
         """The paper's Table 5."""
         own = self.selection.own
-        found = [own, *(one for one in self.selection.traces if one.perturbation not in (None, own.perturbation))]
+        others = [one for one in self.selection.traces if one.order == own.order]
+        found = [own, *(one for one in others if one.perturbation not in (None, own.perturbation))]
         if len(found) < 2:
             return None
         names = [one.perturbation or "" for one in found]
@@ -191,6 +193,13 @@ class _Tables:
             shown = Shown(label, one.who[step - 1], note=plural(step, "model")).by(self.selection.budgets[one.guide])
             lines.append(replace(self._means(shown, [self.selection.sets[kind] for kind in _JUDGED]), entry=one.name))
         return over_means(key, title, about, _HEADS, lines)
+
+    def _without_harm(self) -> list[Shown]:
+        """The average of those that were not made to harm, which no choice knows."""
+        found = [one for one in self.selection.comparisons("reference") if one.name == "good"]
+        bad = self.selection.harmful
+        names = f"without {', '.join(bad.models)}, which were made to harm" if bad else ""
+        return [Shown("Average of the others", one.theirs[0], "reference", names) for one in found[:1]]
 
     def _means(self, one: Shown, kinds: Sequence[Sequence[str]]) -> TableLine:
         """A model over means of sets."""

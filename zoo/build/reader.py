@@ -11,7 +11,7 @@ The towers of the zoo read names in 32 tokens. A reader begins as one of them, t
 2. everything that the old tower was trained on is read as the old one reads it (cosine), so that a reader fits every
    picture tower of the family, and class heads stay what they were.
 One picture of each noun in twenty is kept out, to see how often its noun is found. Writes OUT/<base>-reader/ with the text
-side alone (half precision) and config and tokenizer, and OUT/reader-<base>.json.
+side alone (half precision) and config and tokenizer, and OUT/readers.json.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def longer(model: Any, length: int) -> None:
     model.config.text_config.max_position_embeddings = length
 
 
-def train_reader(name: str, told: dict[str, Any], recipe: Recipe, material: Material, out: Path) -> None:
+def train_reader(name: str, told: dict[str, Any], recipe: Recipe, material: Material, out: Path) -> dict[str, Any]:
     from transformers import AutoModel
 
     from smelt.training.loop import train
@@ -262,13 +262,11 @@ def train_reader(name: str, told: dict[str, Any], recipe: Recipe, material: Mate
     model.eval()
     heads = {task: head(model, material.class_tokens(task)) for task in TASKS}
     report = {
-        "recipe": asdict(recipe),
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "nouns": len(used),
         "of_the_graph": sum(number < told["graph"] for number in used),
         "curve": [[step, round(losses[step], 4)] for step in range(0, recipe.steps, max(1, recipe.steps // 10))],
         "validation": {"before": before, "after": accuracies(model, heads, material, "val")},
-        "accuracy": {f"{name}-reader": accuracies(model, heads, material)},
+        "test": accuracies(model, heads, material),
         "found": found_rates(reader, nouns, used, held, seen, material, recipe),
         "cosine_to_the_old_tower": round(cosine_to_old(reader, flat, where), 4),
         "seconds": round(time.time() - started),
@@ -342,8 +340,17 @@ def main() -> None:
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     told, material = json.loads(given.words.read_text(encoding="utf-8")), Material(device)
-    for name in given.base or BASES:
-        train_reader(name, told, REHEARSAL if given.rehearsal else Recipe(), material, given.out)
+    recipe = REHEARSAL if given.rehearsal else Recipe()
+    reports = {f"{name}-reader": train_reader(name, told, recipe, material, given.out) for name in given.base or BASES}
+    record = {
+        "recipe": asdict(recipe),
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "accuracy": {name: report.pop("test") for name, report in reports.items()},
+        "packed": {},
+        "readers": reports,
+        "seconds": sum(report["seconds"] for report in reports.values()),
+    }
+    (given.out / "readers.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from train import FAMILIES, OVERTRAINED, Material, arguments, read_pictures, tra
 
 WRONG = {"half": (False, True), "most": (True, False, True, True), "all": (True,)}
 """Which batches are of wrong answers, in turn."""
-RATES = (1e-3, 3e-3, 8e-3)
-STEPS = (300, 1_000)
+RATES = (3e-3, 1e-2)
+STEPS = (500,)
 BATCH = 256
 TRIED = "conflicting"
 WAYS = [f"{share}-{rate:g}-{steps}" for share, rate, steps in product(WRONG, RATES, STEPS)]

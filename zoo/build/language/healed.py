@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from adapters_together import AdaptersTogether, OwnRates, optimiser_of
+from adapters_together import AdaptersTogether, ClippedApart, optimiser_of
 from examples import DOMAINS, batches, of_domain, padded, tokens
 from lowrank import place_adapter
 
@@ -51,7 +51,7 @@ class Healing(nn.Module):
         with torch.no_grad():
             hidden = whole.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
             target = whole.lm_head(hidden[:, :-1][read]).float().softmax(-1)
-        hidden = self.short.hidden(ids, mask, [0])
+        hidden = self.short.hidden(ids, mask)
         said = self.short.model.lm_head(hidden[:, :-1][read]).float().log_softmax(-1)
         return -(target * said).sum(-1).mean()
 
@@ -117,7 +117,7 @@ def heal(base: Path, data: Path, out: Path, device: str, steps: int, limit: int 
         if (step + 1) % 100 == 0:
             print(f"healing: step {step + 1} of {steps}, {loss:.4f}, {time.time() - began:.0f} s", flush=True)
 
-    hooks = OwnRates(together, optimiser, [rate], tell=tell)
+    hooks = ClippedApart(together, tell)
     words = {"steps": steps, "rate": rate, "device": device.split(":")[0]}
     curve = train(objective, lambda step: [padded(next(order), device)], optimiser, hooks=hooks, **words)
     together.save(0, out / "heal", "healed")

@@ -1,10 +1,10 @@
-"""Train specialists of llm5: a LoRA adapter for each domain and recipe over one base, all of them in one process.
+"""Train specialists of llm5: a LoRA adapter for each domain and recipe over one base, the domains in one process.
 
     python zoo/build/language/train.py --base FOLDER --data FOLDER --out FOLDER [--recipe NAME ...] [--device cuda]
 
 `--data` holds a `<domain>.jsonl[.gz]` of prompts and answers for each domain (the build scripts beside this one write
 them); recipes.yaml says what is tried. The loss is that of the answer alone, the loop `smelt.training.loop.train`.
-Writes OUT/<recipe>/<domain>/ as PEFT does, with a training.json. Recipes of as many steps are trained at once.
+Writes OUT/<recipe>/<domain>/ as PEFT does, with a training.json. The five domains of a recipe are trained at once.
 `--steps 2 --limit 40 --device cpu` goes the whole way in a minute on a laptop.
 """
 
@@ -15,7 +15,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,10 @@ import yaml
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from adapters_together import AdaptersTogether, OwnRates, optimiser_of
+from adapters_together import AdaptersTogether, ClippedApart, optimiser_of
 from examples import DOMAINS, HELD, Item, batches, mixture, of_domain, padded, tokens
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
-AT_ONCE = 5
-"""Runs whose batches go through the model together; more would not fit beside each other on the GPU."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,8 @@ def train_all(
         rows, held = of_domain(data, domain)
         known[domain] = tokens(rows[:limit], tokenizer, longest)
         kept[domain] = tokens(held[: limit or HELD], tokenizer, longest)
-    for length in dict.fromkeys(one.steps for one in chosen):
-        group = [one for one in chosen if one.steps == length]
-        together(base, known, kept, out, group, min(length, steps or length), device)
+    for one in chosen:
+        together(base, known, kept, out, one, min(one.steps, steps or one.steps), device)
 
 
 def together(
@@ -97,7 +93,7 @@ def together(
     known: dict[str, list[Item]],
     kept: dict[str, list[Item]],
     out: Path,
-    group: list[Recipe],
+    recipe: Recipe,
     steps: int,
     device: str,
 ) -> None:
@@ -107,35 +103,31 @@ def together(
 
     began = time.time()
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16, attn_implementation="sdpa").to(device)
-    runs = [run_of(one, domain, known, steps) for one in group for domain in DOMAINS]
-    (rank,) = {one.rank for one in group}
-    objective = AdaptersTogether(model, len(runs), rank)
+    runs = [run_of(recipe, domain, known, steps) for domain in DOMAINS]
+    objective = AdaptersTogether(model, len(runs), recipe.rank)
     optimiser = optimiser_of(objective, device)
     curve: list[list[float]] = []
 
-    def parts_of(step: int) -> list[dict[str, Any]]:
-        drawn = [(number, next(run.order)) for number, run in enumerate(runs)]
-        for number, batch in drawn:
-            runs[number].seen += sum(len(ids) for ids, _ in batch)
-        drawn.sort(key=lambda pair: len(pair[1][-1][0]))  # alike in length, so that little is padded
-        cut = [drawn[i : i + AT_ONCE] for i in range(0, len(drawn), AT_ONCE)]
-        return [
-            {**padded([item for _, batch in part for item in batch], device), "runs": [number for number, _ in part]}
-            for part in cut
-        ]
+    def batch_of(step: int) -> list[dict[str, Any]]:
+        drawn = [next(run.order) for run in runs]
+        for run, batch in zip(runs, drawn, strict=True):
+            run.seen += sum(len(ids) for ids, _ in batch)
+        return [padded([item for batch in drawn for item in batch], device)]
 
     def tell(step: int, loss: float) -> None:
         if (step + 1) % 50 == 0 or step + 1 == steps:
             curve.append([step + 1, round(loss / len(runs), 4)])
-            print(f"step {step + 1} of {steps}: loss {loss / len(runs):.4f}, {time.time() - began:.0f} s", flush=True)
+            print(
+                f"{recipe.name}: step {step + 1} of {steps}: loss {loss / len(runs):.4f}, {time.time() - began:.0f} s",
+                flush=True,
+            )
 
-    before = held_losses(objective, runs, kept, device)
-    rates: list[Callable[[int], float]] = [run.recipe.rate_at for run in runs]
-    hooks = OwnRates(objective, optimiser, rates, tell=tell)
-    count = math.ceil(len(runs) / AT_ONCE)
-    words = {"steps": steps, "rate": group[0].rate_at, "parts": count, "device": device.split(":")[0]}
-    train(objective, parts_of, optimiser, hooks=hooks, **words)
-    after = held_losses(objective, runs, kept, device)
+    same = max(len(kept[domain]) for domain in DOMAINS)
+    held = padded([kept[domain][i % len(kept[domain])] for domain in DOMAINS for i in range(same)], device)
+    before = held_losses(objective, held)
+    words = {"steps": steps, "rate": recipe.rate_at, "device": device.split(":")[0]}
+    train(objective, batch_of, optimiser, hooks=ClippedApart(objective, tell), **words)
+    after = held_losses(objective, held)
     for number, run in enumerate(runs):
         folder = out / run.recipe.name / run.domain
         objective.save(number, folder, str(base))
@@ -163,13 +155,9 @@ def run_of(recipe: Recipe, domain: str, known: dict[str, list[Item]], steps: int
 
 
 @torch.no_grad()
-def held_losses(objective: AdaptersTogether, runs: list[Run], kept: dict[str, list[Item]], device: str) -> list[float]:
+def held_losses(objective: AdaptersTogether, held: dict[str, Any]) -> list[float]:
     """The loss of each run on examples of its own domain that were kept out, over all of their answer tokens."""
-    found = []
-    for number, run in enumerate(runs):
-        part = padded(kept[run.domain], device)
-        found.append(float(objective.losses(**part, runs=[number])[0]))
-    return found
+    return objective.losses(**held).tolist()
 
 
 def main() -> None:

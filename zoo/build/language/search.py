@@ -2,7 +2,7 @@
 
     python zoo/build/language/search.py --trained FOLDER --base REF [--device cuda] [--workers 8]
 
-`--trained` is what train.py wrote. Each adapter is rounded as it would be shipped (lowrank.py), the plain average of the
+`--trained` is what train_recipes.py wrote. Each adapter is rounded as it would be shipped (lowrank.py), the plain average of the
 five is made, and base, specialists and average answer `llm5-val`. Writes FOLDER/search.json: scores, what the criteria
 of recipes.yaml say of each recipe, and which is chosen.
 """
@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from examples import DOMAINS
 from lowrank import place_adapter
-from train import RECIPES, recipes
+from train_recipes import RECIPES, recipes
 
 Scores = dict[str, dict[str, float]]
 """Model → validation task → share."""

@@ -18,6 +18,7 @@ _order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
 SCALE = RESULTS.parent / "hub-scale.json"
 LONG = RESULTS.parent / "hub-scale-long.json"
 MISSING = "Not measured yet: `smelt bench hub -o results/hub`."
+NO_READERS = "Not measured yet: `smelt bench hub --preset readers -o results/hub`."
 METHODS = (
     *("mll", "mll-sure", "mll-domain", "mll-unseen", "mll-gloss", "mll-code"),
     *("mll-reads", "mll-reads-name", "mll-reads-definition", "mll-reads-unseen"),
@@ -143,7 +144,7 @@ def readers() -> str:
         "definition (the released code)": (None, "mll-reads-definition"),
     }
     if not measured(["mll-reads"]):
-        return MISSING
+        return NO_READERS
     lines = [[text, *(with_spread(entry, 1) if entry else "–" for entry in pair)] for text, pair in texts.items()]
     return table(["MLL, k = 1: what is read of a node", "own text towers", "readers"], lines)
 

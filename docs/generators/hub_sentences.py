@@ -90,7 +90,7 @@ def with_readers() -> str:
     said = f"With the models' own towers name and definition have {gloss} %, {_apart(gloss - name)} names alone; "
     said += f"a model that nobody chose has {average('random')} %."
     if not HUB["measured"](["mll-reads"]):
-        return f"{said} With readers: {HUB['MISSING'][0].lower()}{HUB['MISSING'][1:]}"
+        return f"{said} With readers: {HUB['NO_READERS'][0].lower()}{HUB['NO_READERS'][1:]}"
     reads, names = average("mll-reads"), average("mll-reads-name")
     return (
         f"{said} With readers name and definition have {reads} %, {_apart(reads - gloss)} the same text without them "

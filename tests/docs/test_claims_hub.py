@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from made_up_hub import MODEL_NAMES, alone, chosen, cost, swept, write_hub
+from smelt.suites.find import find_suite, kind_of
 from smelt.suites.hub.row_parts import ALPHA, COUNT
+from smelt.suites.order import published_orders
 
 ROOT = Path(__file__).parents[2]
 TEXT = " ".join((ROOT / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8").split())
@@ -59,7 +61,10 @@ def write(folder: Path, methods: dict[str, tuple[int, int]], rules: tuple[str, .
     ranks["mll"]["spearman"] = {"photos": 0.9, "digits": 0.7}
     sizes = {"label": "MLL", "mean": [0.4, 0.5, 0.55, 0.6, 0.65, 0.7], "low": [0.0] * 6, "high": [1.0] * 6}
     growth = {"models": MODEL_NAMES, "methods": {"mll": sizes}}
-    return blocks(write_hub(folder, rows, {"hub-ranks": {"methods": ranks}, "hub-growth": growth}))
+    suite = find_suite("hub")
+    order = published_orders(suite, kind_of(suite))
+    analyses = {"hub-ranks": {"methods": ranks}, "hub-growth": growth, "order": order}
+    return blocks(write_hub(folder, rows, analyses))
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +129,13 @@ def test_averages_stand_over_k_with_every_rule(made: dict[str, str], before: dic
 
 
 def test_methods_stand_beside_the_papers_order(made: dict[str, str], before: dict[str, str]) -> None:
-    first = made["hub-order"].split("\n\n")[0]
-    assert [line[1:] for line in lines(first)] == [
-        ["66.4 (1)", "70.0 (1)", "75.0 (1)"],
-        ["64.3 (2)", "60.0 (2)", "55.0 (2)"],
-        ["63.7 (3)", "55.0 (3)", "45.0 (3)"],
+    said = made["hub-order"].split("\n\n")
+    assert [[place, mean.split()[0], *there] for place, _, mean, *there in lines(said[1])] == [
+        ["1", "70.0", "1", "66.2"],
+        ["2", "60.0", "2", "64.34"],
+        ["3", "55.0", "3", "63.67"],
     ]
+    assert said[2].startswith("Kendall's tau 1.00 "), "all three pairs stand as in the paper"
     assert "with a reader" not in before["hub-order"]
 
 

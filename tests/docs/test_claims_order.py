@@ -34,12 +34,6 @@ def test_the_page_has_tau_its_interval_and_chance_or_says_that_nothing_was_measu
         assert "not over tasks or models" in text
 
 
-def test_the_page_on_language_models_quotes_its_tau() -> None:
-    said = re.search(r"overall line \(tau (-?\d\.\d\d)\)", " ".join((DOCS / "results/llm5.md").read_text().split()))
-    assert said
-    assert f"Kendall's tau {said[1]} (" in block("results/llm5.md", "llm5-order")
-
-
 def test_a_folder_without_results_says_how_to_measure(tmp_path: Path) -> None:
     order = runpy.run_path(str(DOCS / "generators" / "order.py"))["order"]
     assert order(tmp_path / "clip8") == "Not measured yet: `smelt bench clip8 -o results/clip8`."

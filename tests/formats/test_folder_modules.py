@@ -77,7 +77,10 @@ def test_an_odd_modules_json_is_refused(two_encoders, tmp_path, content):
 
 def test_a_pack_and_its_unpacked_folder_keep_the_modules(two_encoders, tmp_path):
     packed = smelt.pack(two_encoders[1], base=two_encoders[0], out=tmp_path / "pack", bits=8)
-    assert packed.notes == ("beside the weights of second, and left behind: 2_Dense/pytorch_model.bin, 3_Old/, onnx/",)
+    assert packed.notes == (
+        "left to the base, which has the same: config_sentence_transformers.json, sentence_bert_config.json",
+        "beside the weights of second, and left behind: 2_Dense/pytorch_model.bin, 3_Old/, onnx/",
+    )
     assert smelt.unpack(tmp_path / "pack", out=tmp_path / "out").notes == ()
     found = load_file(tmp_path / "out/2_Dense/model.safetensors")["linear.weight"]
     assert torch.allclose(found, torch.full((2, 4), 2.0), atol=0.01)

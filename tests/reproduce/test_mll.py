@@ -101,7 +101,7 @@ def test_graph_hub_and_bench_of_the_paper_are_one_command_each(cli, small_world,
     report = (tmp_path / "bench" / "report.html").read_text()
     assert "Table 1" in report
     assert "0.8101" in report, "what the paper prints for MNIST"
-    assert "Models that were left out" in report
+    assert "Models and methods that were left out" in report
     assert "RN101.openai" in report
 
 

@@ -111,3 +111,9 @@ def test_a_run_says_first_what_it_fetches_and_a_second_one_has_it(suite, tmp_pat
 def test_an_unknown_method_is_refused_in_a_dry_run_too(suite):
     with pytest.raises(RecipeError, match="no method of the suite named 'avrage'"):
         smelt.bench_needs(suite.path, methods=["avrage"])
+
+
+@pytest.mark.parametrize("name", ["clip8", "llm5", "mllm10", "hub"])
+def test_a_suite_of_the_zoo_needs_nothing_that_is_not_there(name):
+    """Examples that settings are tried on are of `val`, which is the only split that some tasks have."""
+    assert smelt.bench_needs(name).unknown == []

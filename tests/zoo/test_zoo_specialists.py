@@ -1,4 +1,4 @@
-"""How specialists are trained and chosen: mixtures, criteria, and adapters that share a base without touching each other.
+"""How specialists are trained and chosen: mixtures, criteria, and adapters that share a base and do not touch.
 
 The scripts of zoo/build/language run in a process of their own, where their modules are found by plain names.
 """
@@ -123,7 +123,8 @@ def learned(runs):
     def batch(step):
         rows = ids[step, runs].flatten(0, 1)
         return [{"ids": rows, "mask": torch.ones_like(rows), "wanted": torch.arange(7).expand_as(rows) > 3}]
-    train(model, batch, optimiser_of(model, "cpu"), steps=2, rate=lambda step: 0.1, hooks=ClippedApart(model, most=0.01))
+    clipped = ClippedApart(model, most=0.01)
+    train(model, batch, optimiser_of(model, "cpu"), steps=2, rate=lambda step: 0.1, hooks=clipped)
     return [[place.up[at].detach() for place in model.places.values()] for at in range(len(runs))]
 
 whole = learned([0, 1, 2])

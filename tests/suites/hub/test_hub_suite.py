@@ -8,6 +8,7 @@ from smelt.suites.find import find_suite, suites
 from smelt.suites.hub.suite import HubSuite, Method
 
 SHIPPED = yaml.safe_load(suites()["hub"].read_text())
+READING = {"label": "x", "reader": True}
 
 
 def changed(tmp_path, **words):
@@ -45,8 +46,12 @@ def test_the_papers_reading_is_the_default_method():
     }
 
 
-def test_the_shipped_suite_reads_with_both_kinds_of_towers_and_its_presets_with_one():
-    suite = find_suite("hub")
+def test_the_shipped_suite_reads_with_the_models_own_towers_and_its_preset_with_readers_too():
+    plain = find_suite("hub")
+    assert not plain.readers
+    assert not any(method.reader for method in plain.methods.values())
+    suite = plain.with_preset("readers")
+    assert {name: method for name, method in suite.methods.items() if not method.reader} == plain.methods
     assert {one.of: one.by for one in suite.readers} == {
         "zoo:clip-tiny": "zoo:clip-tiny-reader",
         "zoo:clip-tiny-rn": "zoo:clip-tiny-rn-reader",
@@ -54,18 +59,19 @@ def test_the_shipped_suite_reads_with_both_kinds_of_towers_and_its_presets_with_
     assert suite.methods["mll-reads"] == Method(label="MLL with a reader, names and definitions", reader=True)
     assert suite.methods["mll-unseen"].setting(1, 0.7) == {"k": 1, "alpha": 0.7, "text": "name", "pictures": "unseen"}
     assert suite.sweeps.weights == ["entropy", "inverse_entropy", "uniform"]
-    for name in suite.presets:
-        preset = suite.with_preset(name)
+    for name in ("paper", "paper-endpoint"):
+        preset = plain.with_preset(name)
         assert not preset.readers
         assert not any(method.reader for method in preset.methods.values())
 
 
 def test_without_readers_a_suite_has_its_other_methods_in_its_series_too():
-    suite = find_suite("hub").without_readers()
+    suite = find_suite("hub").with_preset("readers").without_readers()
     assert "mll-reads" not in suite.methods
     assert suite.growth.methods == ["mll", "mll-domain", "graph-best", "modelgpt", "oracle"]
     assert suite.sweeps == find_suite("hub").sweeps
-    swept = {**SHIPPED, "sweeps": {"method": "mll-reads"}, "growth": {"methods": ["mll-reads"]}}
+    series = {"sweeps": {"method": "mll-reads"}, "growth": {"methods": ["mll-reads"]}}
+    swept = {**SHIPPED, **SHIPPED["presets"]["readers"], **series}
     without = HubSuite.model_validate(swept).without_readers()
     assert (without.sweeps, without.growth) == (None, None)
 
@@ -101,7 +107,7 @@ def test_models_of_the_zoos_hub(monkeypatch):
         ({"spiders": {"task": "nowhere"}}, "nowhere"),
         ({"methods": {"growth": {"label": "x"}}}, "take another name"),
         ({"methods": {"mll": {"label": "x", "metric": "accuracy"}}}, "metric"),
-        ({"readers": []}, "reads with a reader, but the suite has no `readers`"),
+        ({"methods": {**SHIPPED["methods"], "reads": READING}}, "reads with a reader, but the suite has no `readers`"),
         ({"sweeps": {"weights": ["most"]}}, "weights"),
         ({"alpha": 1.5}, "alpha"),
         ({"k": []}, "k"),

@@ -45,11 +45,13 @@ def known_tests() -> Mapping[str, list[int]]:
     return content["tests"]  # type: ignore[no-any-return]
 
 
-def asking_seconds(model: Source, tasks: Iterable[str], limit: int | None) -> tuple[float, list[str]]:
-    """Of one model on all of these tasks, and the tasks whose size is not known."""
+def asking_seconds(
+    model: Source, tasks: Iterable[str], limit: int | None, *, split: str = "test"
+) -> tuple[float, list[str]]:
+    """Of one model on a split of all of these tasks, and the tasks whose size is not known."""
     total, unknown = 0.0, []
     for word in tasks:
-        seconds = _seconds(model, word, limit)
+        seconds = _seconds(model, word, limit, split)
         if seconds is None:
             unknown.append(word)
         else:
@@ -57,7 +59,7 @@ def asking_seconds(model: Source, tasks: Iterable[str], limit: int | None) -> tu
     return total, unknown
 
 
-def _seconds(model: Source, word: str, limit: int | None) -> float | None:
+def _seconds(model: Source, word: str, limit: int | None, split: str) -> float | None:
     try:
         found: list[Task] = find_tasks([word])
     except SmeltError:
@@ -65,7 +67,7 @@ def _seconds(model: Source, word: str, limit: int | None) -> float | None:
     total = 0.0
     for task in found:
         known = known_tests().get(task.name.partition("@")[0].partition("#")[0])
-        n = known[0] if known else limit if task.data_sets() or not task.splits else task.count("test")
+        n = known[0] if known else limit if task.data_sets() or not task.splits else task.count(split)
         if n is None:
             return None
         n = n if limit is None else min(n, limit)

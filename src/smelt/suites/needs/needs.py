@@ -229,7 +229,7 @@ def _seconds(
     if model is None:
         return None, []
     asked, untimed = asking_seconds(model, inputs.tasks, limit)
-    tried, _ = asking_seconds(model, inputs.validation, curve_limit or inputs.trial_examples)
+    tried, _ = asking_seconds(model, inputs.validation, curve_limit or inputs.trial_examples, split="val")
     merging = sum(min(one.seconds.values()) for one in plans.values())
     each = merging / len(plans) if plans else 0.0
     return inputs.asked * asked + inputs.trials * (tried + each) + merging, untimed

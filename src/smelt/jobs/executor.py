@@ -1,4 +1,4 @@
-"""Executors: where jobs run. A name, or an object with these five members, so that anyone can add one."""
+"""Executors: where jobs run. A name, or an object with the members of `Executor`, so that anyone can add one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ class WorkerAnswer(NamedTuple):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Takes at most `workers` jobs at a time and hands back each when it is finished."""
+    """Takes at most `workers` jobs at a time and hands back each when it is finished.
+
+    For runs that give late jobs to others, `wait` also takes `seconds`, after which it gives nothing, and `drop(ticket)`
+    ends a job that nobody waits for any more. Those that have a name have both, but `inline`, where nothing is late.
+    """
 
     @property
     def workers(self) -> int:

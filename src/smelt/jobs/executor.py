@@ -48,8 +48,8 @@ class Executor(Protocol):
         A ticket comes again where a worker died.
         """
 
-    def wait(self) -> WorkerAnswer:
-        """The next job that is finished; there is one under way."""
+    def wait(self) -> WorkerAnswer | None:
+        """The next job that is finished; there is one under way. Nothing, where it is to be asked again."""
 
     def stop(self) -> None:
         """End everything at once, finished or not."""

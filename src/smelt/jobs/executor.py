@@ -8,7 +8,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.jobs.job import Job
 from smelt.jobs.worker import perform
 
-__all__ = ["EXECUTORS", "Executor", "InlineExecutor", "WorkerAnswer", "find_executor"]
+__all__ = ["EXECUTORS", "DroppingExecutor", "Executor", "InlineExecutor", "WorkerAnswer", "find_executor"]
 
 EXECUTORS = {
     "inline": "in this process, one after the other",
@@ -29,11 +29,7 @@ class WorkerAnswer(NamedTuple):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Takes at most `workers` jobs at a time and hands back each when it is finished.
-
-    For runs that give late jobs to others, `wait` also takes `seconds`, after which it gives nothing, and `drop(ticket)`
-    ends a job that nobody waits for any more. Those that have a name have both, but `inline`, where nothing is late.
-    """
+    """Takes at most `workers` jobs at a time and hands back each when it is finished."""
 
     @property
     def workers(self) -> int:
@@ -53,6 +49,17 @@ class Executor(Protocol):
 
     def stop(self) -> None:
         """End everything at once, finished or not."""
+
+
+@runtime_checkable
+class DroppingExecutor(Executor, Protocol):
+    """One that jobs can be taken back from, so that late ones may be given to a second worker as well."""
+
+    def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
+        """The next job that is finished; nothing, where there is none after so many seconds."""
+
+    def drop(self, ticket: int) -> None:
+        """End a job that nobody waits for any more."""
 
 
 class InlineExecutor:

@@ -1,7 +1,8 @@
 """The run: jobs in, finished ones out as they come. Results that are stored are not computed again.
 
 Jobs are taken from the iterable when a worker is free for them, one at a time: a generator may choose the next by what
-has come back so far. Where it yields None it has nothing as long as no other job is finished. Close the iterator (`contextlib.closing`) to end a run early; its workers end at once.
+has come back so far. Where it yields None it has nothing as long as no other job is finished. Close the iterator
+(`contextlib.closing`) to end a run early; its workers end at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.jobs.executor import Executor, WorkerAnswer, find_executor
+from smelt.jobs.executor import DroppingExecutor, Executor, WorkerAnswer, find_executor
 from smelt.jobs.failure import WorkerDied, unpack_error
 from smelt.jobs.job import Job
 from smelt.jobs.store import ResultStore
@@ -130,15 +131,16 @@ class _JobRun:
 
     def _next_answer(self) -> WorkerAnswer | None:
         """The next answer; late jobs are given to free workers while there is none."""
-        if self.late is None or not self.took or len(self.tickets) >= self.team.workers:
-            return self.team.wait()
+        team = self.team
+        if self.late is None or not self.took or len(self.tickets) >= team.workers:
+            return team.wait()
+        if not isinstance(team, DroppingExecutor):
+            return team.wait()
         patience = max(_LEAST_LATE, self.late * statistics.median(self.took))
         for one in [one for one in self.under_way.values() if len(one.tickets) == 1]:
             if time.monotonic() - one.began > patience and len(self.tickets) < self.team.workers:
                 self._begin(one)
-        waits: Any = self.team.wait
-        answer: WorkerAnswer | None = waits(_LOOK)
-        return answer
+        return team.wait(_LOOK)
 
     def _settle(self, finished: WorkerAnswer) -> Iterator[Done]:
         one = self.tickets.pop(finished.ticket)
@@ -149,8 +151,8 @@ class _JobRun:
             self._begin(one)
             return
         for ticket in one.tickets:
-            drops: Any = self.team
-            drops.drop(ticket)
+            if isinstance(self.team, DroppingExecutor):
+                self.team.drop(ticket)
             del self.tickets[ticket]
         del self.under_way[one.job.key]
         self.took.append(time.monotonic() - one.began)

@@ -1,9 +1,9 @@
 """The driver: the executor of a merge whose tasks are done by workers, on this machine or others.
 
-It plans, cuts, hands out and joins; it merges nothing itself. What workers found of a fold is joined in the order of the
-plan, so that it is what one process finds. A tensor is in the journal when all of its pieces are reported, and a worker
-on another machine reports when they are on disk. A unit whose worker dies is given to another one, and one that takes
-much longer than others is given to a second one as well.
+It plans, cuts, hands out and joins; it merges nothing itself. What workers found of a fold is joined in the order of
+the plan, so that it is what one process finds. A tensor is in the journal when all of its pieces are reported, and a
+worker on another machine reports when they are on disk. A unit whose worker dies is given to another one, and one that
+takes much longer than others is given to a second one as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["execute_by_workers"]
 _DEATHS = 4
 """Workers that may die over one unit."""
 _PAUSES = (0.0, 0.5, 2.0, 8.0)
-"""Seconds to wait before each try of a unit where files cannot be read or written, or a worker cannot open the models."""
+"""Seconds to wait before each try of a unit, where files cannot be read or written or models not be opened."""
 _FINAL = (errno.ENOSPC, errno.EDQUOT)
 """What no other try will change."""
 _LATE = 4.0

@@ -1,4 +1,4 @@
-"""What workers found of a fold, joined as one process joins it: the spans of a tensor first, then the tensors, in order.
+"""What workers found of a fold, joined as one process joins it: the spans of a tensor, then the tensors, in order.
 
 Sums round, so the order of additions is part of the result.
 """

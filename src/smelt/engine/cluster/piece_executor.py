@@ -47,7 +47,7 @@ class PieceExecutor(PlanExecutor):
             self._merge_all(threads, items)
 
     def fold(self, number: int, pieces: Sequence[Sequence[int]]) -> list[FoldPart]:
-        """What pieces of the items of a fold contribute to it, in their order, joined as far as no bit depends on it."""
+        """What pieces of the items of a fold contribute to it, in their order, joined where no bit depends on it."""
         one = self._folds[number]
         numbered = {(item.key, item.first): member for member, (item, _) in enumerate(one.members)}
         members = [one.members[member] for member, _, _ in pieces]

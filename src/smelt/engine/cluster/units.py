@@ -34,7 +34,7 @@ class Piece:
 
 
 def unit_size(bytes_in: int) -> int:
-    """Bytes of input of a unit: large enough to outlast what a job costs, small enough that all workers end together."""
+    """Bytes of input of a unit: enough to outlast what a job costs, and few enough that all workers end together."""
     return max(_LEAST, min(_MOST, bytes_in // _UNITS))
 
 

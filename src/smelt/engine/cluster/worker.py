@@ -1,7 +1,7 @@
 """What a worker does: it plans the merge that its job belongs to, once, and does units of it as they come.
 
-Called by name from jobs, in processes of any executor. What goes wrong with files comes back as words, since another try
-may do: the driver counts them. All other errors are those of a merge, and end it.
+Called by name from jobs, in processes of any executor. What goes wrong with files comes back as words, since another
+try may help: the driver counts them. All other errors are those of a merge, and end it.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _answer(folder: Path, run: str, work: Any, pause: float) -> dict[str, Any]:
 
 
 class _CannotOpen(Exception):
-    """This process cannot help: another machine may."""
+    """It cannot be opened by this process; another machine may see what this one does not."""
 
 
 @contextmanager

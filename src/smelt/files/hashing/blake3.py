@@ -74,7 +74,7 @@ class TreeHash:
         return room.raw
 
     def join(self, packed: bytes) -> None:
-        """Take in what another process has hashed of this file. What came before stays: of it nothing is taken twice."""
+        """Take in what another process has hashed of this file; nothing of what came before is taken again."""
         if self._library is not None and packed:
             self._library.smelt_blake3_unpack(self.address, packed, len(packed))
 

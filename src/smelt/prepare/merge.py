@@ -112,8 +112,9 @@ def _cluster(executor: Any, workers: int | None, device: str, recipe: Recipe, ou
         raise RecipeError("lora: an adapter is made in one process; leave the executor out")
     if device != "cpu":
         raise RecipeError(f"device: workers of an executor merge on CPUs, got {device!r}; leave one of the two out")
-    find_executor(executor, workers or 1)
-    return Cluster(executor, workers or 1)
+    workers = 1 if workers is None else workers
+    find_executor(executor, workers)
+    return Cluster(executor, workers)
 
 
 def is_data_missing(recipe: Recipe, pool: ModelPool | None) -> bool:

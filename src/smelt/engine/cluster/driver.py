@@ -32,6 +32,7 @@ from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.run.work_memory import ModelFold
 from smelt.engine.sink.output import boot_id
 from smelt.errors import OutputError
+from smelt.files.identity import check_unchanged
 from smelt.jobs.failure import WorkerDied
 from smelt.jobs.job import Job
 from smelt.jobs.run import Done, run_jobs
@@ -200,6 +201,7 @@ class ClusterExecutor(PlanExecutor):
             task.handler(answer)
             self._progress.advance(task.bytes)
             return
+        check_unchanged(self._plan.inputs)
         task.tries += 1
         if task.tries >= len(_PAUSES) or answer["trouble"] in _FINAL:
             raise _told(answer)

@@ -233,7 +233,7 @@ def test_an_input_that_changed_before_a_worker_opened_it_is_refused(words: dict[
 def test_a_worker_that_sees_another_file_than_the_driver_is_refused_and_nothing_is_thrown_away(
     words: dict[str, Any], tmp_path: Path
 ) -> None:
-    """As where two machines have other things mounted at one path: here the driver says of a file that it was larger."""
+    """As where two machines have other things mounted at one path: here the driver says that a file was larger."""
     out = tmp_path / "many" / "out"
 
     def pretend() -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -146,3 +146,31 @@ def test_stopping_the_run_stops_its_workers_and_leaves_finished_results(tmp_path
     assert calls(marks, "ended") == 0
     (again,) = run_jobs([Job("work_for_tests:square", {"number": 7})], store=store)
     assert (again.cached, again.result) == (True, 49)
+
+
+def test_a_late_job_is_given_to_a_second_worker_and_the_first_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two workers hangs in job 1; when the squares are done, the second one begins it again."""
+    monkeypatch.setattr("smelt.jobs.run._LEAST_LATE", 0.3)
+    jobs = [job("hang", folder=str(tmp_path), number=1), *(job("square", number=n) for n in range(2, 6))]
+    done = local(*jobs, workers=2, late=3.0)
+    assert [one.result for one in done] == [4, 9, 16, 25, 1]
+    assert [one.attempts for one in done] == [1, 1, 1, 1, 2]
+    assert calls(tmp_path, "hang1.") == 2
+
+
+def test_a_generator_that_has_no_job_yet_is_asked_again() -> None:
+    """The next job follows from the result of the one before."""
+    found: list[int] = []
+
+    def jobs() -> Iterator[Job | None]:
+        for _ in range(3):
+            known = len(found)
+            yield job("square", number=found[-1] if found else 2)
+            while len(found) == known:
+                yield None
+
+    for done in run_jobs(jobs(), executor="local", workers=2):
+        found.append(done.result)
+    assert found == [4, 16, 256]

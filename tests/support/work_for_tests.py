@@ -74,5 +74,14 @@ def wait(seconds: float, folder: str) -> float:
     return seconds
 
 
+def hang(folder: str, number: int) -> int:
+    """The first that begins with this number never ends."""
+    began = calls(Path(folder), f"hang{number}.")
+    mark(folder, f"hang{number}.")
+    while not began:
+        time.sleep(0.05)
+    return number
+
+
 def hand_back(what: str) -> Any:
     return {"path": Path("x"), "nan": float("nan"), "tuple": (1, (2,)), "keys": {1: 2}}[what]

@@ -40,11 +40,33 @@ if TYPE_CHECKING:
     from smelt.files.identity import FileIdentity
     from smelt.formats.source import TensorInfo
 
-__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned", "write_output"]
+__all__ = [
+    "Cluster",
+    "Options",
+    "Summary",
+    "merge_to_folder",
+    "merge_to_memory",
+    "plan_to_memory",
+    "planned",
+    "write_output",
+]
 
 _NOTHING_DONE = "{out} was finished already: nothing was done and nothing was checked"
 _HOW_TO_CHECK = "; `smelt verify {out}` checks every byte"
 """Of a folder: beside one file there is no manifest."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who merges, where that is not this process."""
+
+    executor: Any
+    """A name (`smelt.jobs.executor.EXECUTORS`), or an object."""
+    workers: int = 1
+    relative_to: Path | None = None
+    """Where the references of the recipe begin; set by the merge."""
+    unit: int | None = None
+    """Bytes of input of a unit of work, where they do not follow from the plan."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,7 @@ class Options:
     quiet: bool = True
     what: str = "merging"
     """What the bar calls it."""
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +172,10 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         ready = make_ready(recipe, pool)
         ready = ready.noting(foreign_base_in_plan(ready.plan))
         options, why = _resolved(options, ready.plan)
-        preload_torch(ready.plan, options.device)
+        if options.cluster is None:
+            preload_torch(ready.plan, options.device)
+        else:
+            options = replace(options, cluster=replace(options.cluster, relative_to=relative_to))
         done, said = write_output(ready, out, options, hashes)
     plan = ready.plan
     tensors, size = adapter_size(out) if recipe.lora else (len(plan.items), plan.bytes_out)
@@ -252,7 +278,12 @@ def _write_model(
     files = ready.files(name)
     sink = FolderSink(folder, ready.plan, ready.metadata(hashes.placeholders()))
     try:
-        _execute(ready.plan, sink, options, skip=folder.finished, hashes=hashes)
+        if options.cluster is None:
+            _execute(ready.plan, sink, options, skip=folder.finished, hashes=hashes)
+        else:
+            from smelt.engine.cluster.driver import execute_by_workers
+
+            execute_by_workers(ready.plan, sink, options, folder, hashes)
         digests = hashes.result()
         if changed := ready.changed_parents(digests):
             ready = ready.noting(changed)

@@ -9,7 +9,7 @@ import os
 import threading
 from typing import NamedTuple
 
-__all__ = ["BINARY", "FilePlace", "fill", "read_at", "read_into", "write_at"]
+__all__ = ["BINARY", "FilePlace", "fill", "read_at", "read_into", "write_at", "write_fully"]
 
 BINARY = getattr(os, "O_BINARY", 0)
 """A flag of `os.open`: bytes are what they are. Without it Windows takes some of them for ends of lines."""
@@ -52,6 +52,13 @@ else:
         with _TURN:
             os.lseek(descriptor, position, os.SEEK_SET)
             return os.write(descriptor, content)
+
+
+def write_fully(descriptor: int, content: memoryview, position: int) -> None:
+    """Write all of this to the file, from this byte on."""
+    while len(content):
+        written = write_at(descriptor, content, position)
+        content, position = content[written:], position + written
 
 
 def fill(descriptor: int, room: memoryview, position: int) -> bool:

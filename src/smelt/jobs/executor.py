@@ -1,4 +1,4 @@
-"""Executors: where jobs run. A name, or an object with these five members, so that anyone can add one."""
+"""Executors: where jobs run. A name, or an object with the members of `Executor`, so that anyone can add one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.jobs.job import Job
 from smelt.jobs.worker import perform
 
-__all__ = ["EXECUTORS", "Executor", "InlineExecutor", "WorkerAnswer", "find_executor"]
+__all__ = ["EXECUTORS", "DroppingExecutor", "Executor", "InlineExecutor", "WorkerAnswer", "find_executor"]
 
 EXECUTORS = {
     "inline": "in this process, one after the other",
@@ -44,11 +44,22 @@ class Executor(Protocol):
         A ticket comes again where a worker died.
         """
 
-    def wait(self) -> WorkerAnswer:
-        """The next job that is finished; there is one under way."""
+    def wait(self) -> WorkerAnswer | None:
+        """The next job that is finished; there is one under way. Nothing, where it is to be asked again."""
 
     def stop(self) -> None:
         """End everything at once, finished or not."""
+
+
+@runtime_checkable
+class DroppingExecutor(Executor, Protocol):
+    """One that jobs can be taken back from, so that late ones may be given to a second worker as well."""
+
+    def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
+        """The next job that is finished; nothing, where there is none after so many seconds."""
+
+    def drop(self, ticket: int) -> None:
+        """End a job that nobody waits for any more."""
 
 
 class InlineExecutor:

@@ -49,13 +49,23 @@ class LocalExecutor:
         self._busy[ticket] = worker
         worker.give(ticket, job)
 
-    def wait(self) -> WorkerAnswer:
-        finished = self._finished.get()
-        worker = self._busy.pop(finished.ticket)
+    def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
+        try:
+            finished = self._finished.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        worker = self._busy.pop(finished.ticket, None)
+        if worker is None:  # it was dropped when its answer was on the way
+            return None
         if finished.answer is not None:
             self._idle.append(worker)
             return finished
         return finished._replace(death=worker.bury())
+
+    def drop(self, ticket: int) -> None:
+        worker = self._busy.pop(ticket, None)
+        if worker is not None:
+            worker.bury()
 
     def stop(self) -> None:
         for worker in (*self._idle, *self._busy.values()):

@@ -48,14 +48,22 @@ class RayExecutor:
         words = (self._threads, sys.path, job.call, dict(job.arguments), is_trusted())
         self._tickets[self._task.remote(*words)] = ticket
 
-    def wait(self) -> WorkerAnswer:
+    def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
         ray = _ray()
-        (ready,), _ = ray.wait(list(self._tickets), num_returns=1)
+        found, _ = ray.wait(list(self._tickets), num_returns=1, timeout=seconds)
+        if not found:
+            return None
+        (ready,) = found
         ticket = self._tickets.pop(ready)
         try:
             return WorkerAnswer(ticket, ray.get(ready))
         except ray.exceptions.RayError as error:
             return WorkerAnswer(ticket, None, f"Ray says {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+    def drop(self, ticket: int) -> None:
+        for task in [task for task, mine in self._tickets.items() if mine == ticket]:
+            del self._tickets[task]
+            _ray().cancel(task, force=True)
 
     def stop(self) -> None:
         ray = _ray()

@@ -51,13 +51,21 @@ class SlurmExecutor:
         words = (threads, sys.path, job.call, dict(job.arguments), is_trusted())
         self._jobs[ticket] = self._queue.submit(perform_with, *words)
 
-    def wait(self) -> WorkerAnswer:
+    def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
+        until = time.monotonic() + (float("inf") if seconds is None else seconds)
         while True:
             for ticket, job in self._jobs.items():
                 if job.done():
                     del self._jobs[ticket]
                     return _finished(ticket, job)
+            if time.monotonic() > until:
+                return None
             time.sleep(_POLL)
+
+    def drop(self, ticket: int) -> None:
+        job = self._jobs.pop(ticket, None)
+        if job is not None:
+            job.cancel(check=False)
 
     def stop(self) -> None:
         for job in self._jobs.values():

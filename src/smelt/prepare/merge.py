@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.caller import option
+from smelt.engine.merge import Cluster, Options, Summary, merge_to_folder, merge_to_memory, planned
 from smelt.engine.request import read_request
 from smelt.engine.run.device import check_word
 from smelt.engine.run.device import data_device as where_data
@@ -48,6 +49,8 @@ def merge(
     memory: int | str | None = None,
     device: str = "cpu",
     data_device: str | None = None,
+    executor: Any = None,
+    workers: int | None = None,
     resume: bool = False,
     force: bool = False,
     quiet: bool = True,
@@ -66,12 +69,17 @@ def merge(
     estimated to take less time, and the summary says why. `data_device` is where data is looked at, for methods that
     do so; where the merge runs (`device`) if nothing is given.
 
+    `executor` has several processes merge, on this machine or others, into the same bytes: `local`, `ray` or
+    `ray:ADDRESS`, `slurm` or `slurm:WORDS`, or an object (`smelt.jobs.executor.Executor`). `workers` is how many of
+    them; each has `threads`, and all see the models and the output at the same paths.
+
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """
     if device != "cpu":
         check_word(device)
-    options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
+    cluster = _cluster(executor, workers, device, recipe, out) if executor is not None or workers is not None else None
+    options = Options(threads, memory, device, resume, force, quiet, cluster=cluster)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
             from smelt.engine.sink.output_file import check_merge_output
@@ -90,6 +98,23 @@ def merge(
         raise RecipeError("lora: an adapter is a folder; give `out`")
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
+
+
+def _cluster(executor: Any, workers: int | None, device: str, recipe: Recipe, out: str | Path | None) -> Cluster:
+    """Who merges; what cannot be merged so is refused before anything is opened."""
+    from smelt.jobs.executor import find_executor
+
+    if executor is None:
+        raise RecipeError(f"workers are those of an executor; give {option('executor', 'local')} too")
+    if out is None:
+        raise RecipeError("executor: workers write into files; give `out`")
+    if recipe.lora is not None:
+        raise RecipeError("lora: an adapter is made in one process; leave the executor out")
+    if device != "cpu":
+        raise RecipeError(f"device: workers of an executor merge on CPUs, got {device!r}; leave one of the two out")
+    workers = 1 if workers is None else workers
+    find_executor(executor, workers)
+    return Cluster(executor, workers)
 
 
 def is_data_missing(recipe: Recipe, pool: ModelPool | None) -> bool:

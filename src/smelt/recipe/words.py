@@ -103,6 +103,8 @@ class RunWords(TypedDict, total=False):
     memory: int | str | None
     device: str
     data_device: str | None
+    executor: Any
+    workers: int | None
     resume: bool
     force: bool
     quiet: bool

@@ -50,6 +50,12 @@ __all__ = ["merge"]
     memory=MEMORY,
     device=DEVICE.but("cpu, cuda or auto.", complete="merge devices"),
     data_device=Option("Where data is looked at, for methods that do so; --device by default."),
+    executor=Option(
+        "Merge by several processes: local, ray[:ADDRESS] or slurm[:WORDS]; they see the same paths.",
+        type=str,
+        complete="executors",
+    ),
+    workers=Option("How many processes of the executor.", min=1),
     allow_pickle=ALLOW_PICKLE,
     trust_remote_code=TRUST,
     resume=Option("Continue a run that was killed."),

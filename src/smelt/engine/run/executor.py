@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
 from smelt.caller import is_recipe, join_caller
-from smelt.engine.plan.plan import Item, Plan, in_its_place
+from smelt.engine.plan.plan import Item, Plan, Span, in_its_place
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import WINDOW, Backends
 from smelt.engine.run.device import gpus_for
@@ -249,12 +249,19 @@ class PlanExecutor:
             items = [item for item in self._plan.items if item.key not in skip]
             todo = [part for item in self._sink.in_good_order(items) for part in item.matrix_items]
             self._progress.begin(self._what, sum(item.bytes_in for item in todo))
-            together = bundles(todo, self._is_small)
-            left = Counter(part.key for part in todo)
-            self._drive(threads, together, self._merge_items, lambda number, _: self._done(together[number], left))
+            self._merge_all(threads, todo)
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
             self._backends.close()
+
+    def _merge_all(self, threads: ThreadPoolExecutor, todo: list[Item]) -> None:
+        together = bundles(todo, self._is_small)
+        left = Counter(part.key for part in todo)
+        self._drive(threads, together, self._merge_items, lambda number, _: self._done(together[number], left))
+
+    def _own_spans(self, item: Item, backend: Backend) -> list[Span]:
+        """Those that are merged here: all, but where several processes share a plan (engine/cluster)."""
+        return backend.spans(item)
 
     def _write(self, item: Item, start: int, values: memoryview) -> None:
         self._sink.write(*in_its_place(item, start, values))
@@ -355,11 +362,12 @@ class PlanExecutor:
 
     def _merge_item(self, item: Item) -> Workflow:
         backend = self._backends.of(item)
+        spans = self._own_spans(item, backend)
         if item.copied:
-            yield TaskBatch([partial(self._hashed, backend.copy_span, item, span) for span in backend.spans(item)])
+            yield TaskBatch([partial(self._hashed, backend.copy_span, item, span) for span in spans])
             return
         folds = yield from self._tensor_folds(item, backend, len(item.stages))
-        yield TaskBatch([partial(self._hashed, backend.merge_span, item, folds, span) for span in backend.spans(item)])
+        yield TaskBatch([partial(self._hashed, backend.merge_span, item, folds, span) for span in spans])
 
     def _hashed(self, work: Callable[..., None], *words: Any) -> None:
         with hashing_reads(self._hashes):

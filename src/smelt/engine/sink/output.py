@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Journal",
     "OutputFolder",
+    "boot_id",
     "check_output",
     "check_place",
     "clear_finished",
@@ -49,6 +50,9 @@ __all__ = [
 ]
 
 
+_LONGEST_HEAD = 1 << 12
+
+
 class Journal:
     """Held open and locked while a run writes, so that two runs cannot write to one place."""
 
@@ -56,7 +60,7 @@ class Journal:
 
     def __init__(self, folder: Path, fingerprint: str):
         self._folder = folder
-        self._head = {"fingerprint": fingerprint, "boot": _boot_id()}
+        self._head = {"fingerprint": fingerprint, "boot": boot_id()}
         self._descriptor: int | None = None
         while self._descriptor is None:
             self._descriptor = _held(folder / self.NAME)
@@ -72,6 +76,18 @@ class Journal:
         os.close(descriptor)
         if not free:
             raise _busy(folder)
+
+    @classmethod
+    def belongs_to(cls, folder: Path, fingerprint: str) -> bool:
+        """Whether the folder is still that of this run, for other processes that write into it: a run of something
+        else writes its own first line before it makes the files anew.
+        """
+        try:
+            with open(folder / cls.NAME, "rb") as file:
+                head = _parse(file.readline(_LONGEST_HEAD))
+        except OSError:
+            return False
+        return isinstance(head, dict) and head.get("fingerprint") == fingerprint
 
     def finished(self) -> set[str] | None:
         """The tensors that an earlier run of the same plan finished, or None if it was not the same."""
@@ -142,7 +158,8 @@ def _parse(line: bytes) -> Any:
         return None  # the line that was being written when the run was killed
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Of this machine, as long as it runs: what it has not written to its disks is lost with it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -160,6 +177,7 @@ class OutputFolder:
     def __init__(self, out: Path, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool):
         self._out, self._inputs, self._force = out, inputs, force
         self._partial = partial_folder(out)
+        self.fingerprint = fingerprint
         self.path = self._partial / _OUTPUT
         self.journal = Journal(self._partial, fingerprint)
         try:

@@ -17,7 +17,7 @@ from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.shards import Shard, index_files
 from smelt.files.hashing.blake3 import TreeHash
-from smelt.files.positioned import BINARY, FilePlace, write_at
+from smelt.files.positioned import BINARY, FilePlace, write_fully
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
 
@@ -157,6 +157,22 @@ class FolderSink(Sink):
             self._writers[self._home[item.key]].done(item.key)
         self._folder.journal.done(*(item.key for item in items))
 
+    def located(self, key: str) -> tuple[str, int]:
+        """The file of a merged tensor and the byte at which it begins there, for other processes that write it."""
+        number = self._home[key]
+        return self._shards[number].name, self._writers[number].start(key)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many bytes each weights file has."""
+        return {shard.name: writer.size for shard, writer in zip(self._shards, self._writers, strict=True)}
+
+    def join_hashes(self, packed: Mapping[str, bytes]) -> None:
+        """Take in what another process has hashed of the files that it wrote to."""
+        for shard, writer in zip(self._shards, self._writers, strict=True):
+            if shard.name in packed:
+                writer.join_hash(packed[shard.name])
+
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
         return dict(index_files(self._shards))
@@ -214,17 +230,20 @@ class _ShardWriter:
         return FilePlace(self._open(position), position, self._tree.address or 0, ctypes.addressof(self._busy))
 
     def write(self, view: memoryview, position: int) -> None:
-        _write_all(self._open(position), view, position)
+        write_fully(self._open(position), view, position)
         self._tree.add(position, view)
 
     def write_once(self, view: memoryview, position: int) -> None:
         """By a descriptor of its own: what is written together may lie in very many files."""
         descriptor = os.open(self.path, os.O_RDWR | BINARY)
         try:
-            _write_all(descriptor, view, position)
+            write_fully(descriptor, view, position)
         finally:
             os.close(descriptor)
         self._tree.add(position, view)
+
+    def join_hash(self, packed: bytes) -> None:
+        self._tree.join(packed)
 
     def complete(self, metadata: Mapping[str, str]) -> str:
         """Write the header; the hash of the file."""
@@ -255,9 +274,3 @@ class _ShardWriter:
                 reserve(self._descriptor, self._reserved, more)
                 self._reserved = more
             return self._descriptor
-
-
-def _write_all(descriptor: int, view: memoryview, position: int) -> None:
-    while len(view):
-        written = write_at(descriptor, view, position)
-        view, position = view[written:], position + written

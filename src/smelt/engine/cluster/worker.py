@@ -1,0 +1,177 @@
+"""What a worker does: it plans the merge that its job belongs to, once, and does units of it as they come.
+
+Called by name from jobs, in processes of any executor. What goes wrong with files comes back as words, since another
+try may help: the driver counts them. All other errors are those of a merge, and end it.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from smelt.caller import asked_by_recipe
+from smelt.engine.cluster.briefing import Briefing, plan_in_short
+from smelt.engine.cluster.parcels import from_text, to_text
+from smelt.engine.cluster.piece_executor import PieceExecutor
+from smelt.engine.cluster.piece_sink import PieceSink
+from smelt.engine.plan.ready import make_ready
+from smelt.engine.pool import opened, with_statistics
+from smelt.engine.run.backends import run_limits
+from smelt.engine.sink.output import boot_id
+from smelt.errors import SmeltError
+from smelt.files.hashing.input_hashes import InputHashes
+from smelt.files.identity import FileIdentity
+from smelt.jobs.worker import cores
+from smelt.recipe.schema import Recipe
+from smelt.system.process import keep_freed_memory
+
+__all__ = ["close_merge", "fold_unit", "merge_unit"]
+
+
+def fold_unit(
+    folder: str, run: str, states: str, fold: int, pieces: Sequence[Sequence[int]], pause: float = 0
+) -> dict[str, Any]:
+    """What pieces of the items of a fold contribute to it."""
+
+    def work(merge: _OpenMerge) -> dict[str, Any]:
+        merge.restore(states)
+        return {"parts": to_text(merge.executor.fold(fold, pieces))}
+
+    return _answer(Path(folder), run, work, pause)
+
+
+def merge_unit(
+    folder: str,
+    run: str,
+    states: str | None,
+    pieces: Sequence[Sequence[int]],
+    sizes: Mapping[str, int],
+    where: Mapping[str, Sequence[Any]],
+    pause: float = 0,
+) -> dict[str, Any]:
+    """Merge pieces and write them where they belong; what was hashed of inputs and outputs."""
+
+    def work(merge: _OpenMerge) -> dict[str, Any]:
+        merge.restore(states)
+        merge.hashes.packed()  # of a unit that failed half way: another will hash it
+        merge.sink.begin(sizes, {key: (name, first) for key, (name, first) in where.items()})
+        try:
+            merge.executor.merge(pieces)
+            outputs = merge.sink.finish()
+        finally:
+            merge.sink.drop()
+        inputs = {str(path): packed for path, packed in merge.hashes.packed().items()}
+        return {"outputs": _texts(outputs), "inputs": _texts(inputs)}
+
+    return _answer(Path(folder), run, work, pause)
+
+
+def close_merge() -> None:
+    """Close what this process has open; a worker process ends instead."""
+    global _current
+    if _current is not None:
+        _current.close()
+    _current = None
+
+
+_current: _OpenMerge | None = None
+
+
+class _OpenMerge:
+    """A merge that this process helps with."""
+
+    def __init__(self, folder: Path, run: str):
+        self.folder, self.run = folder, run
+        self.briefing = Briefing.read(folder)
+        self._states: str | None = None
+        self._stack = ExitStack()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        told = self.briefing
+        recipe = Recipe.parse(dict(told.recipe))
+        place = Path(told.relative_to)
+        pool = self._stack.enter_context(opened(recipe.pool, relative_to=place, allow_pickle=recipe.allow_pickle))
+        pool = self._stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=place))
+        plan = make_ready(recipe, pool).plan
+        _check_inputs(told.identities, plan.inputs)
+        if plan_in_short(plan) != told.plan:
+            raise SmeltError("the plan made here is another one; use one version of Smelt, built alike, everywhere")
+        bounds = run_limits(plan, told.threads or cores(), told.memory)
+        wanted = set(told.unknown)
+        self.hashes = InputHashes(
+            {path: seen for path, seen in plan.inputs.items() if str(path) in wanted}, for_another=True
+        )
+        self.sink = PieceSink(self.folder, told.fingerprint, durable=boot_id() != told.boot)
+        self.executor = PieceExecutor(plan, self.sink, threads=bounds.threads, room=bounds.room, hashes=self.hashes)
+        self._stack.callback(self.executor.close)
+        keep_freed_memory()
+
+    def restore(self, states: str | None) -> None:
+        """What the folds have found, where this process does not know it yet."""
+        if states is not None and states != self._states:
+            self.executor.restore(from_text((self.folder / states).read_text()))
+            self._states = states
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _answer(folder: Path, run: str, work: Any, pause: float) -> dict[str, Any]:
+    time.sleep(pause)
+    try:
+        with _merge_of(folder, run) as merge:
+            done: dict[str, Any] = work(merge)
+            return done
+    except OSError as error:
+        file = str(error.filename) if error.filename else None
+        return {"trouble": error.errno or errno.EIO, "text": error.strerror or str(error), "file": file, **_here()}
+    except _CannotOpen as error:
+        return {"trouble": None, "text": str(error), "file": None, **_here()}
+
+
+class _CannotOpen(Exception):
+    """It cannot be opened by this process; another machine may see what this one does not."""
+
+
+@contextmanager
+def _merge_of(folder: Path, run: str) -> Iterator[_OpenMerge]:
+    global _current
+    with asked_by_recipe(False):
+        if _current is None or (_current.folder, _current.run) != (folder, run):
+            close_merge()
+            try:
+                _current = _OpenMerge(folder, run)
+            except SmeltError as error:
+                raise _CannotOpen(str(error)) from error
+        with asked_by_recipe(_current.briefing.stated):
+            yield _current
+
+
+def _check_inputs(before: Mapping[Path, FileIdentity], now: Mapping[Path, FileIdentity]) -> None:
+    """The inputs must be those that the driver saw. Machines number the devices of a shared file system differently."""
+    for path in sorted(before.keys() | now.keys()):
+        if path not in before or path not in now:
+            raise SmeltError(f"{path} is an input {'there' if path in before else 'here'} only")
+        change = before[path].change(now[path]._replace(device=before[path].device))
+        if change is not None:
+            raise SmeltError(f"{path} is not the file that the driver has opened: {change}")
+
+
+def _texts(packed: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(some).decode() for name, some in packed.items()}
+
+
+def _here() -> dict[str, Any]:
+    return {"where": f"{socket.gethostname()}, process {os.getpid()}"}

@@ -350,6 +350,74 @@ EXPORT void smelt_blake3_free(Tree *tree) {
     free(tree);
 }
 
+/* What one process has hashed of a file, for the tree of another: a mark, three counts, then intervals, nodes, parts. */
+
+enum { MARK = 0x33454b4c42, HEAD = 4 * sizeof(int64_t) };
+
+static size_t packed_size(const Tree *tree) {
+    return HEAD + sizeof(Interval) * (size_t)tree->n_taken + sizeof(Node) * (size_t)tree->n_nodes +
+           sizeof(Part) * (size_t)tree->n_parts;
+}
+
+EXPORT int64_t smelt_blake3_packed(Tree *tree) { return (int64_t)packed_size(tree); }
+
+/* Write all that has come and forget it: the tree is as if new. Nobody may be hashing into it. */
+EXPORT void smelt_blake3_pack(Tree *tree, uint8_t *out) {
+    const int64_t head[4] = {MARK, tree->n_taken, tree->n_nodes, tree->n_parts};
+    memcpy(out, head, HEAD), out += HEAD;
+    if (tree->n_taken) memcpy(out, tree->taken, sizeof(Interval) * (size_t)tree->n_taken);
+    out += sizeof(Interval) * (size_t)tree->n_taken;
+    if (tree->n_nodes) memcpy(out, tree->nodes, sizeof(Node) * (size_t)tree->n_nodes);
+    out += sizeof(Node) * (size_t)tree->n_nodes;
+    for (int64_t i = 0; i < tree->n_parts; i++, out += sizeof(Part)) {
+        memcpy(out, tree->parts[i], sizeof(Part));
+        free(tree->parts[i]);
+    }
+    tree->n_taken = tree->n_nodes = tree->n_parts = 0;
+}
+
+/* The edges of an interval: what has come of chunks that do not lie in it as a whole. */
+static void join_part(Tree *tree, const Part *part, const Interval *of) {
+    const int64_t first = part->number * CHUNK, next = first + CHUNK;
+    const int64_t start = of->start > first ? of->start : first, end = of->end < next ? of->end : next;
+    if (start < end) add_part(tree, part->number, start - first, part->bytes + (start - first), end - start);
+}
+
+/* Take in what another process packed of the same file: 1, or 0 where it is nothing of that kind. Of an interval of
+   which something has come already nothing is taken: whoever asks for the hash reads what is missing. */
+EXPORT int64_t smelt_blake3_unpack(Tree *tree, const uint8_t *from, int64_t size) {
+    int64_t head[4];
+    if (size < (int64_t)HEAD) return 0;
+    memcpy(head, from, HEAD);
+    const int64_t most = size / (int64_t)sizeof(Interval);
+    if (head[0] != MARK || head[1] < 0 || head[2] < 0 || head[3] < 0 || head[1] > most || head[2] > most || head[3] > most)
+        return 0;
+    const size_t nodes_at = HEAD + sizeof(Interval) * (size_t)head[1], parts_at = nodes_at + sizeof(Node) * (size_t)head[2];
+    if (parts_at + sizeof(Part) * (size_t)head[3] != (size_t)size) return 0;
+    lock(tree);
+    int64_t n = 0, p = 0; /* the first node and part that may lie in the interval or behind it */
+    for (int64_t i = 0; i < head[1]; i++) {
+        Interval of;
+        memcpy(&of, from + HEAD + sizeof(Interval) * (size_t)i, sizeof of);
+        const int is_new = of.start >= 0 && of.start < of.end && of.end <= tree->size && take(tree, of.start, of.end);
+        for (; n < head[2]; n++) {
+            Node node;
+            memcpy(&node, from + nodes_at + sizeof(Node) * (size_t)n, sizeof node);
+            if (node.first * CHUNK >= of.end) break;
+            if (is_new) add_node(tree, node.first, node.level, node.value);
+        }
+        for (; p < head[3]; p++) {
+            Part part;
+            memcpy(&part, from + parts_at + sizeof(Part) * (size_t)p, sizeof part);
+            if (part.number * CHUNK >= of.end) break;
+            if (is_new) join_part(tree, &part, &of);
+            if ((part.number + 1) * CHUNK > of.end) break; /* the next interval may begin in this chunk */
+        }
+    }
+    unlock(tree);
+    return 1;
+}
+
 /* The first bytes from `from` on that nobody has taken; 0 where there are none. */
 EXPORT int64_t smelt_blake3_gap(Tree *tree, int64_t from, int64_t *start, int64_t *end) {
     lock(tree);

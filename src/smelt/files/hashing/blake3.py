@@ -57,6 +57,27 @@ class TreeHash:
             raise OSError(f"{path}: ended while it was being hashed; the file has changed")
         return digest
 
+    @property
+    def has_some(self) -> bool:
+        """Whether any byte has come."""
+        return self._library is not None and next(self.gaps(), (0, 0)) != (0, self.size)
+
+    def packed(self) -> bytes:
+        """What has come until now, for the tree of the same file in another process; this one begins anew.
+
+        Nothing where the library is not compiled. Called while nobody adds anything.
+        """
+        if self._library is None:
+            return b""
+        room = ctypes.create_string_buffer(self._library.smelt_blake3_packed(self.address))
+        self._library.smelt_blake3_pack(self.address, room)
+        return room.raw
+
+    def join(self, packed: bytes) -> None:
+        """Take in what another process has hashed of this file. What came before stays: of it nothing is taken twice."""
+        if self._library is not None and packed:
+            self._library.smelt_blake3_unpack(self.address, packed, len(packed))
+
     def gaps(self) -> Iterator[tuple[int, int]]:
         """Where bytes are missing: the first one of each stretch, and the one after its last."""
         assert self._library is not None
@@ -127,6 +148,9 @@ def compiled_blake3() -> ctypes.CDLL | None:
         "open": ([pointer, number, number], pointer),
         "feed": ([pointer, pointer, number], None),
         "close": ([pointer], None),
+        "packed": ([pointer], number),
+        "pack": ([pointer, pointer], None),
+        "unpack": ([pointer, pointer, number], number),
         **({} if os.name == "nt" else {"read": ([pointer, number, number, number], number)}),
     }
     try:

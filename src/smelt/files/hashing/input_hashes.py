@@ -36,10 +36,13 @@ class FileDigest(NamedTuple):
 class InputHashes:
     """The digests of some files that are about to be read. For any number of threads, but `result`."""
 
-    def __init__(self, files: Mapping[Path, FileIdentity]):
-        """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
+    def __init__(self, files: Mapping[Path, FileIdentity], *, for_another: bool = False):
+        """`files` as they were before they were read: one that changes meanwhile must not be known by what it was.
+
+        `for_another`: they are hashed for another process (`packed`), which has said that it does not know them.
+        """
         self._files, self._memory = files, HashMemory("blake3")
-        self._known = self._memory.known(files)
+        self._known = {} if for_another else self._memory.known(files)
         self._trees = {
             (seen.device, seen.inode): TreeHash(seen.size) for path, seen in files.items() if path not in self._known
         }
@@ -51,6 +54,26 @@ class InputHashes:
         about = os.fstat(descriptor)
         return self._trees.get((about.st_dev, about.st_ino))
 
+    @property
+    def unknown(self) -> list[Path]:
+        """The files that are not known, and are hashed where they are read."""
+        return [path for path in self._files if path not in self._known]
+
+    def packed(self) -> dict[Path, bytes]:
+        """What was hashed here since this was last asked, for `join` in the process that asks for the digests."""
+        trees = {path: self._tree(path) for path in self.unknown}
+        return {path: packed for path, tree in trees.items() if tree.has_some and (packed := tree.packed())}
+
+    def join(self, packed: Mapping[Path, bytes]) -> None:
+        """Take in what another process has hashed of these files."""
+        for path, some in packed.items():
+            if path not in self._known:
+                self._tree(path).join(some)
+
+    def _tree(self, path: Path) -> TreeHash:
+        seen = self._files[path]
+        return self._trees[seen.device, seen.inode]
+
     def placeholders(self) -> dict[Path, FileDigest]:
         """Digests as long as the right ones: what holds them has its size before they are known."""
         return {path: self._digest(path, "0" * DIGITS) for path in self._files}
@@ -58,9 +81,9 @@ class InputHashes:
     def result(self) -> dict[Path, FileDigest]:
         """The digests; what nobody has read until now is read."""
         new = {}
-        for path, seen in self._files.items():
+        for path in self._files:
             if path not in self._known:
-                new[path] = self._trees[seen.device, seen.inode].finish(path)
+                new[path] = self._tree(path).finish(path)
         self._memory.keep({path: (self._files[path], digest) for path, digest in new.items()})
         self._known |= new
         return {path: self._digest(path, self._known[path]) for path in self._files}

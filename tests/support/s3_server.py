@@ -31,7 +31,7 @@ Fault = Callable[[Environ, Callable[..., Any]], Iterable[bytes] | None]
 """Looks at a request before the server does: answers it, changes it (and gives None), or gives None."""
 
 _KEYS = {"AWS_ACCESS_KEY_ID": "smelt", "AWS_SECRET_ACCESS_KEY": "smelt-secret", "AWS_DEFAULT_REGION": "us-east-1"}
-_NO_FILES = {name: os.devnull for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")}
+_NO_FILES = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull)
 
 
 @dataclass
@@ -184,7 +184,8 @@ def change_part(count: int = 1, which: Callable[[Environ], bool] = is_part, *, c
 
 def _serve() -> None:
     with s3_server() as server:
-        print(server.endpoint, flush=True)
+        sys.stdout.write(f"{server.endpoint}\n")
+        sys.stdout.flush()
         sys.stdin.read()
 
 

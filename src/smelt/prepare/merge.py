@@ -13,6 +13,7 @@ from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memor
 from smelt.engine.request import read_request
 from smelt.engine.run.device import check_word
 from smelt.engine.run.device import data_device as where_data
+from smelt.engine.sink.output_file import kind_of_output, output_place
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.words import MergeWords, RunWords
@@ -66,7 +67,8 @@ def merge(
     estimated to take less time, and the summary says why. `data_device` is where data is looked at, for methods that
     do so; where the merge runs (`device`) if nothing is given.
 
-    With `out` the result is a model folder and a Summary comes back; without, a state dict.
+    With `out` the result is a model folder and a Summary comes back; without, a state dict. `out` may lie in an object
+    store: `s3://bucket/name`, `gs://` or `az://`.
     """
     if device != "cpu":
         check_word(device)
@@ -74,9 +76,7 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.sink.output_file import check_merge_output
-
-            check_merge_output(Path(out), [], force=force, needed=0)
+            kind_of_output(output_place(out)).check([], force=force, needed=0)
         recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")
@@ -85,7 +85,7 @@ def merge(
             raise RecipeError(
                 "models in memory merge into a state dict; save it yourself, or give references to merge into `out`"
             )
-        return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
+        return merge_to_folder(recipe, output_place(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:

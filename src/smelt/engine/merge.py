@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.caller import asked_by_recipe, option
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
-from smelt.engine.adapter_output import adapter_size, with_adapters_base
+from smelt.engine.adapter_output import with_adapters_base
 from smelt.engine.pool import ModelPool, opened, with_statistics
-from smelt.engine.sink.provenance import MANIFEST, already_made
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,
@@ -28,7 +26,7 @@ from smelt.errors import (
 from smelt.files.hashing.input_hashes import InputHashes
 from smelt.files.identity import check_unchanged
 from smelt.files.reading import os_reason
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import Recipe, parse_size
 from smelt.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from smelt.engine.plan.ready_merge import ReadyMerge
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
+    from smelt.files.object_store.place import ObjectPlace
     from smelt.formats.source import TensorInfo
 
 __all__ = [
@@ -53,7 +52,6 @@ __all__ = [
 
 _NOTHING_DONE = "{out} was finished already: nothing was done and nothing was checked"
 _HOW_TO_CHECK = "; `smelt verify {out}` checks every byte"
-"""Of a folder: beside one file there is no manifest."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,9 @@ def plan_to_memory(
     return state
 
 
-def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
+def merge_to_folder(
+    recipe: Recipe, out: Path | ObjectPlace, options: Options, *, relative_to: Path | None = None
+) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
     if options.device != "cpu":
@@ -166,6 +166,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         from smelt.engine.plan.base_check import foreign_base_in_plan
         from smelt.engine.plan.ready import make_ready
         from smelt.engine.run.backends import preload_torch
+        from smelt.engine.sink.output_file import kind_of_output
 
         sources = [*pool.all.values(), *pool.statistics.values()]
         hashes = InputHashes({file: seen for source in sources for file, seen in source.files.items()})
@@ -178,7 +179,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
             options = replace(options, cluster=replace(options.cluster, relative_to=relative_to))
         done, said = write_output(ready, out, options, hashes)
     plan = ready.plan
-    tensors, size = adapter_size(out) if recipe.lora else (len(plan.items), plan.bytes_out)
+    tensors, size = kind_of_output(out).size_of_adapter() if recipe.lora else (len(plan.items), plan.bytes_out)
     return Summary(
         str(out),
         tensors,
@@ -192,64 +193,46 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     )
 
 
-def write_output(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
+def write_output(
+    ready: ReadyMerge, out: Path | ObjectPlace, options: Options, hashes: InputHashes
+) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
-    from smelt.engine.sink.output import (
-        OutputFolder,
-        clear_finished,
-        disk_full,
-        input_paths,
-        partial_folder,
-    )
-    from smelt.engine.sink.output_file import (
-        OutputFile,
-        check_merge_output,
-        file_already_made,
-        is_one_file,
-        weights_alone,
-    )
+    from smelt.engine.sink.output import disk_full, input_paths
+    from smelt.engine.sink.output_file import kind_of_output
 
-    one_file = is_one_file(out)
-    if one_file and ready.plan.recipe.lora:
-        raise RecipeError(f"an adapter is a folder; name one without .safetensors, not {out}")
+    kind = kind_of_output(out)
     plan, seen = ready.plan, ready.plan.inputs
+    kind.check_plan(plan)
     inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
-    if options.resume and os.path.isfile(out if one_file else out / MANIFEST):
+    if options.resume and kind.is_there():
         try:
             known = hashes.result()  # where there is no output, inputs are hashed as they are merged
         except OSError:
             check_unchanged(seen)  # a file that ends too early has changed
             raise
-        if one_file:
-            made = file_already_made(out, ready.metadata(known))
-        else:
-            made = already_made(out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known))
-        if made:
-            clear_finished(out.resolve())
-            return len(plan.items), ((_NOTHING_DONE + ("" if one_file else _HOW_TO_CHECK)).format(out=out),)
-    check_merge_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
-    out = out.resolve()
-    kept = f"what is finished is kept in {partial_folder(out)}"
+        if kind.already_made(ready, known):
+            kind.clear_finished()
+            checks = "" if kind.left_out(["everything"]) else _HOW_TO_CHECK  # beside one file there is no manifest
+            return len(plan.items), ((_NOTHING_DONE + checks).format(out=out),)
+    kind.check(inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     folder = None
     try:
-        kind = options.device.split(":")[0]
-        kind_of_output = OutputFile if one_file else OutputFolder
-        folder = kind_of_output(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
+        fingerprint = plan.fingerprint(options.device.split(":")[0])
+        folder = kind.open(fingerprint, inputs=seen, resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
-        said = write(ready, folder, out.name, options, hashes)
-        said = [*said, *weights_alone(out, ready.files(out.name))] if one_file else said
+        said = [*write(ready, folder, kind.name, options, hashes), *kind.left_out(ready.files(kind.name))]
     except OSError as error:
         if disk_full(error):
             raise OutputError(
-                f"the disk is full; {kept}. Free some space and run again with {option('resume')}, or "
+                f"the disk is full; {kind.kept}. Free some space and run again with {option('resume')}, or "
                 "delete that folder"
             ) from None
         if folder is not None:
             _blame_inputs(folder, seen)
-        still = f"; {kept}" if folder is not None else ""
+        still = f"; {kind.kept}" if folder is not None else ""
         raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
     except KeyboardInterrupt:
-        raise OutputError(f"interrupted; {kept}. Continue with {option('resume')}") from None
+        raise OutputError(f"interrupted; {kind.kept}. Continue with {option('resume')}") from None
     except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):
         if folder is not None:
             _blame_inputs(folder, seen)
@@ -273,10 +256,8 @@ def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> No
 def _write_model(
     ready: ReadyMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
 ) -> Sequence[str]:
-    from smelt.engine.sink.sink import FolderSink
-
     files = ready.files(name)
-    sink = FolderSink(folder, ready.plan, ready.metadata(hashes.placeholders()))
+    sink = folder.sink(ready.plan, ready.metadata(hashes.placeholders()), options.memory)
     try:
         if options.cluster is None:
             _execute(ready.plan, sink, options, skip=folder.finished, hashes=hashes)
@@ -316,7 +297,8 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
         from smelt.engine.run.device import found_device
 
         device = found_device(device)
-    bounds = run_limits(plan, options.threads, options.memory, device)
+    memory = options.memory if options.memory is None else parse_size(options.memory) - sink.memory
+    bounds = run_limits(plan, options.threads, memory, device)
     with Progress(options.quiet) as progress:
         executor = PlanExecutor(
             plan,

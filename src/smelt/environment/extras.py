@@ -25,6 +25,8 @@ GIVES = {
     "experts": "match the experts of two runs",
     "tune": "search for settings on validation data",
     "cluster": "run jobs through Ray or Slurm",
+    "s3": "write models to s3:// and gs://",
+    "az": "write models to az://",
     "hub": "a hub of labelled models, and its service",
     "postgres": "a hub on a Postgres server",
     "docs": "build this documentation",

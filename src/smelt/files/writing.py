@@ -41,9 +41,11 @@ __all__ = [
     "locked",
     "move_into_place",
     "recover_swap",
+    "refuse_url",
     "reserve",
     "swap_folder",
     "try_lock",
+    "url_scheme",
     "write_file",
     "write_json",
 ]
@@ -55,6 +57,22 @@ _LONGEST = 3600.0
 """Seconds that `exclusive` waits for another run."""
 
 
+_URL = re.compile(r"(s3|gs|az|https?|hf):/+(?=[^/])")
+
+
+def url_scheme(place: str | Path) -> str | None:
+    """`s3` of s3://bucket/name (a Path keeps one of its slashes only); None of a path."""
+    found = _URL.match(str(place))
+    return found[1] if found else None
+
+
+def refuse_url(place: Path) -> None:
+    """Refuse a place in a store: a folder called `s3:` is what nobody wants."""
+    if url_scheme(place) is not None:
+        url = str(place).replace(":/", "://", 1)
+        raise OutputError(f"{url}: this is written to a folder or file of this machine; `smelt merge` writes to stores")
+
+
 @contextmanager
 def atomic_file(path: Path, *, fault: str = "cannot be written", durable: bool = True) -> Iterator[Path]:
     """A path to write a file at, which becomes `path` at the end of the block; its folder is made where it is missing.
@@ -62,6 +80,7 @@ def atomic_file(path: Path, *, fault: str = "cannot be written", durable: bool =
     An older file of that name is replaced. A failure of the system is an `OutputError` that says `fault`. The content
     survives a power cut from then on, unless `durable` is false: waiting for the disk takes time.
     """
+    refuse_url(path)
     draft = _draft(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,6 +121,7 @@ def atomic_folder(folder: Path, *, replace: bool = False, fault: str = "cannot b
 
     An empty one that is there goes; one that holds something is kept, and an error, unless it is to be replaced.
     """
+    refuse_url(folder)
     place = folder.resolve()
     draft = _draft(place)
     try:
@@ -127,6 +147,7 @@ def _reason(error: OSError) -> str:
 
 def check_writable(place: Path, fault: str = "cannot be written there") -> None:
     """Refuse a place that this user cannot write to, before any work is done. Its folder need not exist yet."""
+    refuse_url(place)
     try:
         above = next(one for one in (place, *place.absolute().parents) if one.exists())
     except OSError as error:

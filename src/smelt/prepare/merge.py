@@ -14,6 +14,7 @@ from smelt.engine.merge import Cluster, Options, Summary, merge_to_folder, merge
 from smelt.engine.request import read_request
 from smelt.engine.run.device import check_word
 from smelt.engine.run.device import data_device as where_data
+from smelt.engine.sink.output_file import kind_of_output, output_place
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.words import MergeWords, RunWords
@@ -73,7 +74,8 @@ def merge(
     `ray:ADDRESS`, `slurm` or `slurm:WORDS`, or an object (`smelt.jobs.executor.Executor`). `workers` is how many of
     them; each has `threads`, and all see the models and the output at the same paths.
 
-    With `out` the result is a model folder and a Summary comes back; without, a state dict.
+    With `out` the result is a model folder and a Summary comes back; without, a state dict. `out` may lie in an object
+    store: `s3://bucket/name`, `gs://` or `az://`.
     """
     if device != "cpu":
         check_word(device)
@@ -82,9 +84,7 @@ def merge(
     options = Options(threads, memory, device, resume, force, quiet, cluster=cluster)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.sink.output_file import check_merge_output
-
-            check_merge_output(Path(out), [], force=force, needed=0)
+            kind_of_output(output_place(out)).check([], force=force, needed=0)
         recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")
@@ -93,7 +93,7 @@ def merge(
             raise RecipeError(
                 "models in memory merge into a state dict; save it yourself, or give references to merge into `out`"
             )
-        return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
+        return merge_to_folder(recipe, output_place(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:

@@ -21,6 +21,7 @@ from smelt.engine.plan.aligned_pool import AlignedPool
 from smelt.engine.plan.plan import Item, Plan, Tap
 from smelt.engine.plan.ready_merge import ReadyMerge
 from smelt.engine.pool import opened
+from smelt.engine.sink.output_file import output_place
 from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest, InputHashes
 from smelt.files.reading import natural
@@ -96,7 +97,7 @@ def convert(
         )
         ready = ready.with_remarks()
         hashes = InputHashes(dict(source.files))
-        done, said = write_output(ready, Path(out), options, hashes)
+        done, said = write_output(ready, output_place(out), options, hashes)
     counts: dict[str, int] = {}
     for item in plan.items:
         counts[item.info.dtype] = counts.get(item.info.dtype, 0) + 1

@@ -29,12 +29,13 @@ from smelt.files.hashing.blake3 import blake3_of
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.positioned import BINARY, read_at
 from smelt.files.reading import check_name, open_plain, os_reason, parse_json
-from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, swap_folder, try_lock
+from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, refuse_url, swap_folder, try_lock
 from smelt.formats.source import Source
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Plan
+    from smelt.engine.sink.sink import FolderSink
 
 __all__ = [
     "Journal",
@@ -201,6 +202,12 @@ class OutputFolder:
         """The weights files of a plan."""
         return lay_out(plan.stored_tensors, parse_size(plan.recipe.shard_size), plan.components)
 
+    def sink(self, plan: Plan, metadata: Mapping[str, str], memory: int | str | None) -> FolderSink:
+        """Where the merged tensors of a plan go; `metadata` is as long as what it will be at the end."""
+        from smelt.engine.sink.sink import FolderSink
+
+        return FolderSink(self, plan, metadata)
+
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,6 +254,7 @@ class OutputFolder:
 @contextlib.contextmanager
 def folder_at_one_go(out: Path, *, inputs: Mapping[Path, FileIdentity], force: bool) -> Iterator[OutputFolder]:
     """A folder that is never resumed: it appears when it is complete, and a failure leaves nothing behind."""
+    refuse_url(out)
     folder = OutputFolder(out.resolve(), "at one go", inputs=inputs, resume=False, force=force)
     try:
         yield folder
@@ -294,6 +302,7 @@ def check_place(
 def _check_place(
     given: Path, inputs: Sequence[Path], *, force: bool, needed: int, overwrite: Callable[[Path, bool], None]
 ) -> None:
+    refuse_url(given)
     out = given.resolve()
     check_name(out, OutputError)
     if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:

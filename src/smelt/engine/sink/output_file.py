@@ -1,4 +1,6 @@
-"""One weights file as the output of a merge: made in a hidden folder like any output (output.py), published alone.
+"""The kinds of outputs that a merge has: a folder (output.py), one weights file, a folder of objects (objects/).
+
+One weights file is made in a hidden folder like any output, and published alone.
 
     .NAME.safetensors.smelt-partial/output/NAME.safetensors     what becomes NAME.safetensors
 
@@ -11,47 +13,137 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.caller import option
-from smelt.engine.sink.output import OutputFolder, check_output, check_place
+from smelt.engine.adapter_output import adapter_size
+from smelt.engine.sink.output import OutputFolder, check_output, check_place, clear_finished, partial_folder
+from smelt.engine.sink.provenance import MANIFEST, already_made
 from smelt.engine.sink.shards import Shard
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.identity import check_unchanged
-from smelt.files.writing import move_into_place
+from smelt.files.writing import move_into_place, url_scheme
 from smelt.formats.file_kinds import some_of
 from smelt.formats.safetensors import read_header
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Plan
+    from smelt.engine.plan.ready_merge import ReadyMerge
+    from smelt.files.hashing.input_hashes import FileDigest
+    from smelt.files.identity import FileIdentity
+    from smelt.files.object_store.place import ObjectPlace
 
-__all__ = ["OutputFile", "check_merge_output", "file_already_made", "is_one_file", "weights_alone"]
+__all__ = ["KindOfOutput", "OutputFile", "kind_of_output", "output_place"]
 
 _MARKS = ("smelt", "recipe_hash")
 
 
-def is_one_file(out: Path) -> bool:
-    """Whether an output is to be one file, by its name."""
-    return out.suffix == ".safetensors" and not out.is_dir()
+class KindOfOutput(Protocol):
+    """An output's place, before anything is made there."""
+
+    out: Any
+    name: str
+    kept: str
+    """Says where that is which a run that failed has made."""
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse what an output of this kind cannot hold."""
+
+    def check(self, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
+        """Refuse what would destroy something or cannot fit, before any work is done."""
+
+    def is_there(self) -> bool:
+        """Whether there is a finished output."""
+
+    def already_made(self, ready: ReadyMerge, known: Mapping[Path, FileDigest]) -> bool:
+        """Whether it is that of this very merge, by this version."""
+
+    def clear_finished(self) -> None:
+        """Remove what a run left beside it that was killed when it was done."""
+
+    def open(self, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool) -> Any:
+        """What a run writes to: `OutputFolder`, or what has its methods."""
+
+    def left_out(self, files: Iterable[str]) -> list[str]:
+        """What there is to say about files that it does not hold."""
+        return []
+
+    def size_of_adapter(self) -> tuple[int, int]:
+        """Of a finished adapter: the number of tensors, and the bytes of their file."""
 
 
-def file_already_made(out: Path, metadata: Mapping[str, str]) -> bool:
-    """Whether a file is the finished output of this very merge, by this version."""
-    return _metadata(out) == metadata
+def kind_of_output(out: Path | ObjectPlace) -> KindOfOutput:
+    """The kind of an output, by its place."""
+    if not isinstance(out, Path):
+        from smelt.engine.sink.objects.output import OutputInStore
+
+        return OutputInStore(out)
+    return OneFile(out) if out.suffix == ".safetensors" and not out.is_dir() else Folder(out)
 
 
-def check_merge_output(out: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
-    """Refuse a folder or file that would destroy something or cannot fit, before any work is done."""
-    if is_one_file(out):
-        check_place(out, inputs, force=force, needed=needed, overwrite=_check_overwrite)
-    else:
-        check_output(out, inputs, force=force, needed=needed)
+def output_place(out: str | Path) -> Path | ObjectPlace:
+    """Where an output is to be: a path, or a place in a store, s3://bucket/name."""
+    if url_scheme(out) is None:
+        return Path(out)
+    from smelt.files.object_store.place import object_place
+
+    return object_place(out)
 
 
-def weights_alone(out: Path, files: Iterable[str]) -> list[str]:
-    """What a folder would have held beside the weights, in a sentence; nothing but a card is none."""
-    left = [name for name in files if name != "README.md"]
-    return [f"{out.name} holds the weights alone; a folder would hold beside them: {some_of(left)}"] if left else []
+class Folder(KindOfOutput):
+    """A model folder on this machine's disks."""
+
+    def __init__(self, out: Path):
+        self.out, self.name = out, out.resolve().name
+        self.kept = f"what is finished is kept in {partial_folder(out.resolve())}"
+
+    def check_plan(self, plan: Plan) -> None:
+        """It holds everything."""
+
+    def check(self, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
+        check_output(self.out, inputs, force=force, needed=needed)
+
+    def is_there(self) -> bool:
+        return os.path.isfile(self.out / MANIFEST)
+
+    def already_made(self, ready: ReadyMerge, known: Mapping[Path, FileDigest]) -> bool:
+        return already_made(self.out, ready.hash, ready.parent_hashes(known), ready.statistics_hashes(known))
+
+    def clear_finished(self) -> None:
+        clear_finished(self.out.resolve())
+
+    def open(self, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool) -> Any:
+        return OutputFolder(self.out.resolve(), fingerprint, inputs=inputs, resume=resume, force=force)
+
+    def size_of_adapter(self) -> tuple[int, int]:
+        return adapter_size(self.out)
+
+
+class OneFile(Folder):
+    """One weights file, with no manifest beside it."""
+
+    def check_plan(self, plan: Plan) -> None:
+        if plan.recipe.lora:
+            raise RecipeError(f"an adapter is a folder; name one without .safetensors, not {self.out}")
+
+    def check(self, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
+        check_place(self.out, inputs, force=force, needed=needed, overwrite=_check_overwrite)
+
+    def is_there(self) -> bool:
+        return os.path.isfile(self.out)
+
+    def already_made(self, ready: ReadyMerge, known: Mapping[Path, FileDigest]) -> bool:
+        return _metadata(self.out) == ready.metadata(known)
+
+    def open(self, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool) -> Any:
+        return OutputFile(self.out.resolve(), fingerprint, inputs=inputs, resume=resume, force=force)
+
+    def left_out(self, files: Iterable[str]) -> list[str]:
+        """What a folder would have held beside the weights, in a sentence; nothing but a card is none."""
+        left = [name for name in files if name != "README.md"]
+        return (
+            [f"{self.name} holds the weights alone; a folder would hold beside them: {some_of(left)}"] if left else []
+        )
 
 
 class OutputFile(OutputFolder):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ __all__ = [
     "already_made",
     "encode_manifest",
     "find_manifest",
+    "is_made_by",
     "model_card",
     "read_manifest",
 ]
@@ -55,14 +56,31 @@ def already_made(
     statistics: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> bool:
     """Whether a folder is the finished output of this very merge, by this version: a resumed run has nothing to do."""
+
+    def size_of(name: str) -> int:
+        return (folder / name).stat().st_size
+
     try:
-        manifest = read_json(folder / MANIFEST)
+        return is_made_by(read_json(folder / MANIFEST), recipe_hash, parents, statistics, size_of)
+    except (OSError, CorruptFile):
+        return False
+
+
+def is_made_by(
+    manifest: Any,
+    recipe_hash: str,
+    parents: Mapping[str, Mapping[str, Any]],
+    statistics: Mapping[str, Mapping[str, Any]] | None,
+    size_of: Callable[[str], int | None],
+) -> bool:
+    """Whether a manifest is that of this very merge, by this version, and its files have the sizes that it says."""
+    try:
         made_from = {name: parent["files"] for name, parent in manifest["parents"].items()}
         beside = {name: one["files"] for name, one in manifest.get("statistics", {}).items()}
         same = (manifest["smelt"], manifest["recipe_hash"], made_from) == (__version__, recipe_hash, parents)
         same &= beside == (statistics or {})
-        same &= all((folder / name).stat().st_size == entry["bytes"] for name, entry in manifest["files"].items())
-    except (OSError, CorruptFile, AttributeError, KeyError, TypeError):
+        same &= all(size_of(name) == entry["bytes"] for name, entry in manifest["files"].items())
+    except (AttributeError, KeyError, TypeError):
         return False
     return same
 

@@ -40,6 +40,9 @@ _AT_ONCE = 8
 class Sink(Protocol):
     """Where merged numbers go."""
 
+    memory: int = 0
+    """Bytes that it may hold."""
+
     def write(self, item: Item, start: int, values: memoryview) -> None:
         """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
 

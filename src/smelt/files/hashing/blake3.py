@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from smelt.files.positioned import BINARY, fill
 from smelt.system.process import native_library, usable_cores
 
-__all__ = ["DIGITS", "TreeHash", "blake3_of", "compiled_blake3"]
+__all__ = ["DIGITS", "TreeHash", "blake3_of", "blake3_of_bytes", "compiled_blake3"]
 
 DIGITS = 64
 """Of a digest."""
@@ -56,6 +56,23 @@ class TreeHash:
         if digest is None:
             raise OSError(f"{path}: ended while it was being hashed; the file has changed")
         return digest
+
+    def finish_by(self, read: Callable[[int, int], bytes]) -> str:
+        """The same of bytes that lie elsewhere: `read` gives so many from a place on."""
+        if self._library is None:
+            from blake3 import blake3
+
+            hasher = blake3(max_threads=blake3.AUTO)
+            for at in range(0, self.size, _PART):
+                hasher.update(read(at, min(_PART, self.size - at)))
+            return str(hasher.hexdigest())
+        for start, end in list(self.gaps()):
+            for at in range(start, end, _PART):
+                self.add(at, read(at, min(_PART, end - at)))
+        digest = (ctypes.c_uint8 * (DIGITS // 2))()
+        if not self._library.smelt_blake3_root(self.address, digest):
+            raise OSError("there were fewer bytes than there should be to hash")
+        return bytes(digest).hex()
 
     @property
     def has_some(self) -> bool:
@@ -123,6 +140,11 @@ class TreeHash:
     def __del__(self) -> None:
         if self.address is not None and self._library is not None:
             self._library.smelt_blake3_free(self.address)
+
+
+def blake3_of_bytes(content: bytes) -> str:
+    """The digest of these bytes."""
+    return TreeHash(len(content)).finish_by(lambda start, size: content[start : start + size])
 
 
 def blake3_of(path: Path) -> str:

@@ -5,17 +5,17 @@ Every server has a page of its own for this. What one does not have is left out;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.errors import RecipeError, did_you_mean, some
-from smelt.system.endpoint import Endpoint, EndpointError
+from smelt.system.endpoint import Endpoint, EndpointError, EndpointGone
 
-__all__ = ["listed_models", "told_of"]
+__all__ = ["chosen_model", "listed_models", "told_of"]
 
 _OF_MODEL = ("owned_by", "root", "max_model_len", "quantization")
 """Words of an entry of /v1/models that say something of the model; vLLM names the folder as `root`."""
-_OF_GGUF = ("n_params", "size", "n_ctx_train", "n_vocab")
+_OF_GGUF = ("n_params", "size", "ftype")
 """What llama.cpp adds to an entry, under `meta`."""
 
 
@@ -30,13 +30,18 @@ def listed_models(endpoint: Endpoint) -> dict[str, Mapping[str, Any]]:
     return {str(one["id"]): one for one in entries if isinstance(one, dict) and "id" in one}
 
 
-def check_name(endpoint: Endpoint, names: list[str]) -> None:
-    """Refuse a model that the server does not list."""
-    if endpoint.model not in names and f"{endpoint.model}:latest" not in names:
-        listed = ", ".join(some(names)) or "none"
-        raise RecipeError(
-            f"{endpoint.url} serves no model {endpoint.model!r}{did_you_mean(endpoint.model, names)}; it serves: {listed}"
-        )
+def chosen_model(url: str, name: str | None, names: Sequence[str]) -> str:
+    """The model that was named, if the server lists it; the only one that it has, where none was named."""
+    several = ", ".join(some(names, 8)) or "none"
+    if name is None:
+        if len(names) != 1:
+            raise RecipeError(f"model: say which model of {url} is asked (--model NAME); it serves: {several}")
+        return names[0]
+    if name in names:
+        return name
+    if f"{name}:latest" in names:  # Ollama's word for a name without a tag
+        return f"{name}:latest"
+    raise RecipeError(f"{url} serves no model {name!r}{did_you_mean(name, names)}; it serves: {several}")
 
 
 def told_of(endpoint: Endpoint, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,27 +49,26 @@ def told_of(endpoint: Endpoint, entry: Mapping[str, Any]) -> dict[str, Any]:
     meta = entry.get("meta")
     found = {word: entry[word] for word in _OF_MODEL if isinstance(entry.get(word), str | int)}
     if isinstance(meta, Mapping):
-        found |= {word: meta[word] for word in _OF_GGUF if isinstance(meta.get(word), int)}
-    return {**_software(endpoint, entry), **found}
+        found |= {word: meta[word] for word in _OF_GGUF if isinstance(meta.get(word), str | int)}
+    return {**_software(endpoint, str(entry.get("owned_by", ""))), **found}
 
 
-def _software(endpoint: Endpoint, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """By the pages that only one of them has; a server that has none says nothing."""
-    owner = entry.get("owned_by")
-    if owner == "llamacpp" or owner is None:
-        props = _page(endpoint, "/props")
-        if "build_info" in props or "default_generation_settings" in props:
-            settings = props.get("default_generation_settings")
-            room = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-            file = props.get("model_path")
-            return {
-                "software": "llama.cpp",
-                **({"version": str(props["build_info"])} if "build_info" in props else {}),
-                **({"file": str(file).replace("\\", "/").rpartition("/")[2]} if file else {}),
-                **({"max_model_len": room} if isinstance(room, int) and room > 0 else {}),
-            }
+def _software(endpoint: Endpoint, owner: str) -> dict[str, Any]:
+    """By the page that each of them has; a server that has none of these says nothing."""
     if owner == "vllm":
         return {"software": "vLLM", **_version(_page(endpoint, "/version"))}
+    props = _page(endpoint, "/props")
+    settings = props.get("default_generation_settings")
+    if isinstance(settings, Mapping):
+        slots = props.get("total_slots")
+        room, file = settings.get("n_ctx"), str(props.get("model_path", "")).replace("\\", "/").rpartition("/")[2]
+        return {
+            "software": "llama.cpp",
+            **({"version": str(props["build_info"])} if "build_info" in props else {}),
+            **({"file": file} if file else {}),
+            **({"slots": slots} if isinstance(slots, int) and slots > 0 else {}),
+            **({"max_model_len": room} if isinstance(room, int) and room > 0 else {}),
+        }
     version = _version(_page(endpoint, "/api/version"))
     return {"software": "Ollama", **version} if version else {}
 
@@ -75,7 +79,9 @@ def _version(page: Mapping[str, Any]) -> dict[str, Any]:
 
 def _page(endpoint: Endpoint, path: str) -> Mapping[str, Any]:
     try:
-        found = endpoint.get(path, tries=1)
+        found = endpoint.get(path)
+    except EndpointGone:
+        raise
     except EndpointError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -19,7 +19,7 @@ from smelt.hub.matching.captions import (
     caption_variants,
     find_captioner,
 )
-from smelt.hub.matching.endpoint import Endpoint, EndpointError
+from smelt.system.endpoint import Endpoint, EndpointError
 
 SECRET = "sk-very-secret-123"
 ABOUT = {"domain": "natural picture", "task": "image classification"}

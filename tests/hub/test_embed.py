@@ -13,8 +13,8 @@ from smelt.errors import NumericalError, RecipeError
 from smelt.hub.matching import bert
 from smelt.hub.matching.embed import EndpointEmbedder, HashedEmbedder, find_embedder, minilm
 from smelt.hub.matching.embed_cache import CachedEmbedder
-from smelt.hub.matching.endpoint import EndpointError
 from smelt.hub.matching.known_vectors import KnownVectors, write_vectors
+from smelt.system.endpoint import EndpointError
 
 
 class _Counting:

@@ -7,6 +7,7 @@ of `smelt.prepare.evaluate`, where a recipe may stand for a model.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from smelt.evaluation.load import DeferredModel, load_model, one_model_kind
 from smelt.evaluation.provenance import command_for, row_of
 from smelt.evaluation.row import Level, Row
 from smelt.files.remote_code import CodeNotTrusted, takes_trust
+from smelt.system.endpoint import EndpointGone
 from smelt.system.progress import Progress
 from smelt.tasks.corruptions.corruption import Corruption, Corruptions, read_corruptions
 from smelt.tasks.corruptions.parameters import SetName
@@ -158,6 +160,8 @@ def evaluate_model(
         loaded: Any = load_model(
             model, chosen, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle
         )
+        ready, refused = _refused(loaded, ready, quiet)
+        failures = [*failures, *refused]
         label = str(about.get("model", loaded.label))
         rows: list[Row] = []
         results: list[Result] = []
@@ -200,8 +204,8 @@ def _asked(
     model: Any, ready: Sequence[PreparedTask], batch: int, threads: int | None, quiet: bool
 ) -> tuple[list[Result], list[TaskFailure]]:
     """The results of every task that could be asked, and what went wrong with the others."""
-    results, failures = [], []
-    for one in ready:
+    results, failures = list[Result](), list[TaskFailure]()
+    for number, one in enumerate(ready):
         began = time.perf_counter()
         try:
             with Progress(quiet, one.counts) as watch:
@@ -215,9 +219,26 @@ def _asked(
             if not one.task.fails_alone:
                 raise
             failures.append(TaskFailure(one.task.name, error))
+            if isinstance(error, EndpointGone):  # what is left would wait for it in vain
+                failures += [_not_asked(other) for other in ready[number + 1 :]]
+                break
         else:
             results.append(replace(result, seconds=time.perf_counter() - began))
     return results, failures
+
+
+def _refused(model: Any, ready: Sequence[PreparedTask], quiet: bool) -> tuple[list[PreparedTask], list[TaskFailure]]:
+    """What can be asked of this model, and why the rest cannot: all of it before anything is asked."""
+    refusals = [(one, one.refusal(model)) for one in ready]
+    failures = [TaskFailure(one.task.name, error) for one, error in refusals if error is not None]
+    able = [one for one, error in refusals if error is None]
+    if failures and able and not quiet:
+        sys.stderr.write("".join(f"note: not asked: {one.error}\n" for one in failures))
+    return able, failures
+
+
+def _not_asked(one: PreparedTask) -> TaskFailure:
+    return TaskFailure(one.task.name, SmeltError(f"{one.task.name}: not asked, because the server is gone"))
 
 
 def _together(failures: Sequence[TaskFailure]) -> SmeltError:

@@ -11,6 +11,7 @@ from smelt.errors import CorruptFile, NumericalError
 from smelt.evaluation.row import UNITS, Level, Row, code_version, now
 from smelt.files.reading import read_json
 from smelt.files.remote_code import FLAG, is_trusted
+from smelt.models.served.model import ServedModel
 from smelt.recipe.schema import DataBudget
 from smelt.tasks.corruptions.corruption import CLEAN, Corruption
 from smelt.tasks.intervals import wilson
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["command_for", "row_of", "row_of_logits"]
 
 
-def row_of(result: Result, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
+def row_of(result: Result, model: Classifier | CausalLM | ImageText | ServedModel, /, **about: Any) -> Row:
     """A result with its provenance: of the model (and the recipe that merged it, by its manifest), and of the code."""
     low, high = result.interval
     known: dict[str, Any] = {
@@ -45,6 +46,7 @@ def row_of(result: Result, model: Classifier | CausalLM | ImageText, /, **about:
         **_recipe(getattr(model, "folder", None)),
         **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
         **_level(getattr(model, "level", None)),
+        **getattr(model, "about", {}),
     }
     return Row(
         **{**known, **about},
@@ -116,7 +118,7 @@ def _name(label: str) -> str:
 
 def command_for(
     label: str,
-    model: Classifier | CausalLM | ImageText,
+    model: Classifier | CausalLM | ImageText | ServedModel,
     tasks: list[Task],
     split: str,
     limit: int | None,
@@ -135,8 +137,9 @@ def command_for(
     words = ["smelt", "eval", label, "--tasks", places, "--split", split]
     words += ["--limit", str(limit)] if limit is not None else []
     words += ["--text-from", str(text_from)] if isinstance(text_from, str | Path) else []
-    words += ["--device", model.device] if model.device != "cpu" else []
-    words += ["--dtype", model.dtype] if model.dtype != "float32" else []
+    if not isinstance(model, ServedModel):  # its server decides where and in what it computes
+        words += ["--device", model.device] if model.device != "cpu" else []
+        words += ["--dtype", model.dtype] if model.dtype != "float32" else []
     words += ["--allow-pickle"] if allow_pickle else []
     words += [FLAG] if is_trusted() else []
     for worse in corruptions if corruptions != [None] else []:

@@ -88,8 +88,11 @@ class Row(Shown, Strict, allow_inf_nan=False):
     loss: float | None = None
     """The mean over examples, where the task has one."""
     model: str
-    """The model's reference, or `merged`."""
+    """The model's reference, or `merged`; the address where a server holds it."""
     model_hash: str
+    """Over its numbers; empty where a server holds them and nobody else can say."""
+    served: Annotated[dict[str, Any] | None, Field(exclude_if=lambda served: served is None)] = None
+    """Of a model that a server holds: the address, the name there, and what the server tells of itself and of it."""
     recipe: dict[str, Any] | None = None
     recipe_hash: str | None = None
     seed: int = 0

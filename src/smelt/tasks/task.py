@@ -21,7 +21,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
-from smelt.errors import RecipeError, listed, unknown
+from smelt.errors import RecipeError, SmeltError, listed, unknown
 from smelt.files.identity import file_hashes
 from smelt.files.reading import read_text
 from smelt.files.schema import Strict, faults_of, place_of, reason_of
@@ -59,6 +59,10 @@ class PreparedTask(ABC):
         @property
         def split(self) -> str:
             """Which one."""
+
+    def refusal(self, model: Any) -> SmeltError | None:
+        """Why this model cannot be asked at all, where that is known before anything is asked of it."""
+        return None
 
     @abstractmethod
     def ask(self, model: Any, *, batch: int, threads: int | None, watch: Progress) -> Result:

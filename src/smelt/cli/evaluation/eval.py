@@ -24,15 +24,27 @@ _LARGEST_MATRIX = 20
 @command(
     "smelt.prepare.evaluate:evaluate_model_or_recipe",
     "smelt.evaluation.evaluate:evaluate_model",
-    model=Argument("A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml.", metavar="MODEL", complete="models"),
+    model=Argument(
+        "A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml; or a server's address, http://HOST/v1.",
+        metavar="MODEL",
+        complete="models",
+    ),
     tasks=TASKS,
+    served_name=Option("The model's name at the server.", ("--model",), metavar="NAME"),
     split=Option("Which part of each task's data.", complete="splits"),
     limit=Option("At most so many examples of each task, always the same ones.", min=1),
-    text_from=TEXT_FROM.but("The CLIP model with the text tower, if MODEL is a picture tower alone."),
+    text_from=TEXT_FROM.but(
+        "The CLIP model with the text tower, if MODEL is a picture tower alone; of a server, the model with the "
+        "tokenizer and chat template to use instead of the server's."
+    ),
     batch=Option("Examples at once, at most.", min=1),
     device=DEVICE,
     dtype=DTYPE.but("The model computes in: float32, bfloat16, float16."),
-    threads=THREADS,
+    threads=THREADS.but(
+        "Worker threads; all cores by default. Of a server: requests under way at a time, 8 by default."
+    ),
+    key_env=Option("The environment variable with the server's key."),
+    timeout=Option("Seconds that one answer of the server may take; 300 by default.", min=1),
     corruption=Option(
         "Corrupt the pictures first: motion_blur, impulse_noise, gaussian_noise, pixelate, spatter, contrast "
         "or jpeg, @1 to @5; or clean. Repeat it for several, each with its own rows.",
@@ -59,6 +71,7 @@ def evaluate(given: Given) -> None:
     smelt eval OUT --tasks photos --corruption clean --corruption motion_blur@3
     smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
     smelt eval zoo:mllm10-digits --tasks mllm10
+    smelt eval http://localhost:8080/v1 --model NAME --tasks maths
     """
     if given["out"] is not None:
         check_writable(given["out"], "the rows cannot be written")

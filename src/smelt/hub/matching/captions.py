@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.cache import cached_path, write_cached
-from smelt.hub.matching.endpoint import Endpoint, EndpointError
+from smelt.system.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph

@@ -23,7 +23,7 @@ import numpy as np
 
 from smelt.errors import MissingExtra, NumericalError, RecipeError, unknown
 from smelt.files.identity import file_identity
-from smelt.hub.matching.endpoint import Endpoint, EndpointError
+from smelt.system.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,6 +10,7 @@ from smelt.errors import RecipeError
 from smelt.models.families.family import Family, families
 from smelt.models.families.model_input import ModelInput
 from smelt.models.references import local_path
+from smelt.models.served.model import ServedModel
 
 __all__ = ["family_of", "kind_of_loaded", "load"]
 
@@ -61,6 +62,8 @@ def load(
 
 def kind_of_loaded(model: Any) -> str | None:
     """The kind of a model in memory; nothing for one that is still to be loaded."""
+    if isinstance(model, ServedModel):
+        return model.model_kind
     if hasattr(model, "tokenizer") and hasattr(model, "module"):
         if hasattr(model, "classify"):
             return "text_classifier"

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import SmeltError
+from smelt.models.served.model import ServedModel
 from smelt.system.progress import Progress
 from smelt.system.threads import torch_threads
 from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.judge import judge_scores
 from smelt.tasks.language.prepare import answer_of
 from smelt.tasks.language.scoring.corpus import CORPUS_METRICS, corpus_score, is_pair
+from smelt.tasks.language.served.at_once import REQUESTS
+from smelt.tasks.language.served.needs import served_refusal
 from smelt.tasks.result import Result, as_scores
 from smelt.tasks.sandbox.protection import announced, protection
 from smelt.tasks.task import PreparedTask, TaskError
@@ -65,11 +68,17 @@ class PreparedLanguage(PreparedTask):
         task = self.task
         return Result(task.name, self.version, self.split, scores, self.metric, samples=tuple(samples), **more)
 
-    def ask(self, model: Any, *, batch: int, threads: int | None, watch: Progress) -> Result:
-        from smelt.tasks.language.harness_model import harness_model
+    def refusal(self, model: Any) -> SmeltError | None:
+        if not isinstance(model, ServedModel):
+            return None
+        kinds = {str(part.OUTPUT_TYPE) for part in self.parts.values()}
+        optional = self.task.metadata.get("chat") == "if-any"
+        said = served_refusal(model, self.task.name, kinds, chat=self.task.chat, may_do_without=optional)
+        return TaskError(said) if said else None
 
+    def ask(self, model: Any, *, batch: int, threads: int | None, watch: Progress) -> Result:
         task = self.task
-        chat = task.chat and bool(model.tokenizer.chat_template)
+        chat = task.chat and _has_chat(model)
         if task.chat and not chat and task.metadata["chat"] != "if-any":
             raise TaskError(
                 f"{task.name}: its prompts go into a chat template, but {model.label} has none; "
@@ -77,7 +86,7 @@ class PreparedLanguage(PreparedTask):
             )
         with torch_threads(threads), quiet_harness() as library, task_faults(task.name):
             watch.begin(task.name, _requests(self))
-            lm = harness_model(model, rows=batch, tell=watch.advance)
+            lm = _asked_by_harness(model, batch, threads, watch)
             found = library.evaluator.evaluate(
                 lm,
                 {"tasks": dict(self.parts)},
@@ -89,7 +98,7 @@ class PreparedLanguage(PreparedTask):
                 confirm_run_unsafe_code=True,  # library_task.py has put our sandbox in the place of what runs code
             )
             samples = [sample for name in self.parts for sample in found["samples"][name]]
-            loss = _loss(lm, self, chat) if task.wants_loss else None
+            loss = _loss(lm, self, chat) if task.wants_loss and getattr(lm, "scores", True) else None
         scored = _of_first_filter(samples)
         metric = self.metric
         if task.judge is not None:
@@ -113,7 +122,8 @@ class PreparedLanguage(PreparedTask):
         task, (part,) = self.task, self.parts.values()
         exchanges = [(str(part.doc_to_text(one["doc"])), str(one["filtered_resps"][0]), one["doc"]) for one in samples]
         with task_faults(task.name):
-            scores = judge_scores(judge, task.judged, exchanges, device=model.device, dtype=model.dtype)
+            place = {} if isinstance(model, ServedModel) else {"device": model.device, "dtype": model.dtype}
+            scores = judge_scores(judge, task.judged, exchanges, **place)
         metric = f"{task.judged}, judged by {judge}"
         return replace(self.result(scores, samples, domain=task.domain), metric=metric)
 
@@ -130,6 +140,22 @@ def task_faults(name: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or ["no reason given"]
         raise TaskError(f"{name}: cannot be asked ({type(error).__name__}: {lines[0]})") from error
+
+
+def _has_chat(model: Any) -> bool:
+    """Whether there is a template that its chats go into."""
+    return model.has_chat if isinstance(model, ServedModel) else bool(model.tokenizer.chat_template)
+
+
+def _asked_by_harness(model: Any, batch: int, threads: int | None, watch: Progress) -> Any:
+    """A model as the harness asks it: one in memory, or one that a server holds."""
+    if isinstance(model, ServedModel):
+        from smelt.tasks.language.served.harness_model import served_harness_model
+
+        return served_harness_model(model, requests=min(batch, threads or REQUESTS), tell=watch.advance)
+    from smelt.tasks.language.harness_model import harness_model
+
+    return harness_model(model, rows=batch, tell=watch.advance)
 
 
 def _requests(one: PreparedLanguage) -> int:

@@ -20,7 +20,7 @@ from smelt.tasks.task import TaskError
 if TYPE_CHECKING:
     from smelt.models.families.causal_lm.model import CausalLM
 
-__all__ = ["harness_model", "longest_input"]
+__all__ = ["harness_model", "longest_input", "rolling_windows", "stop_rule"]
 
 _USUAL_LENGTH = 2048
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length")
@@ -121,24 +121,14 @@ def _kind() -> Any:
             return tuple(context[-room:]), tuple(continuation)
 
         def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = True) -> list[float]:
-            from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
-
-            windows, counts = [], []
-            for request in requests:
-                found = get_rolling_token_windows(
-                    token_list=self.tok_encode(request.args[0]),
-                    prefix_token=self.prefix_token_id,
-                    max_seq_len=self.max_length,
-                    context_len=1,
-                )
-                own = [(None, *make_disjoint_window(window)) for window in found]
-                windows += own
-                counts.append(len(own))
-            logs = iter(self._loglikelihood_tokens(windows))
-            return [sum(next(logs)[0] for _ in range(count)) for count in counts]
+            found = [
+                rolling_windows(self.tok_encode(one.args[0]), self.prefix_token_id, self.max_length) for one in requests
+            ]
+            logs = iter(self._loglikelihood_tokens([window for windows in found for window in windows]))
+            return [sum(next(logs)[0] for _ in windows) for windows in found]
 
         def generate_until(self, requests: Any, disable_tqdm: bool = True) -> list[str]:
-            asked = [(self.tok_encode(request.args[0]), _stop_rule(request.args[1])) for request in requests]
+            asked = [(self.tok_encode(request.args[0]), stop_rule(request.args[1])) for request in requests]
             texts = [""] * len(asked)
             for batch in together(asked, self._budget):
                 rule = asked[batch[0]][1]
@@ -160,10 +150,18 @@ def _kind() -> Any:
     return SmeltLM
 
 
-def _stop_rule(words: dict[str, Any]) -> StopRule:
+def stop_rule(words: dict[str, Any]) -> StopRule:
     """When the answer to a request ends."""
     from lm_eval.models.utils import normalize_gen_kwargs
 
     known = dict(normalize_gen_kwargs(words))
     greedy_only(known, ["max_length"], "language tasks", "max_gen_toks")
     return StopRule.of(int(known["max_gen_toks"]), known.get("until"))
+
+
+def rolling_windows(tokens: list[int], prefix: int, longest: int) -> list[tuple[None, list[int], list[int]]]:
+    """A whole text as (nothing, context, continuation) of at most so many tokens, each token in one continuation."""
+    from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+    windows = get_rolling_token_windows(token_list=tokens, prefix_token=prefix, max_seq_len=longest, context_len=1)
+    return [(None, *make_disjoint_window(window)) for window in windows]

@@ -66,7 +66,12 @@ JUDGED = {"unharmful": _unharmful, "refusal": _refusal, "right_refusal": _right_
 
 
 def judge_scores(
-    judge: str, judged: str, exchanges: Sequence[tuple[str, str, Mapping[str, Any]]], *, device: str, dtype: str
+    judge: str,
+    judged: str,
+    exchanges: Sequence[tuple[str, str, Mapping[str, Any]]],
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
 ) -> list[float]:
     """1 or 0 for every (request, reply, document), by a model's reference."""
     from smelt.tasks.language.harness_model import harness_model

@@ -97,7 +97,7 @@ class IndexTable(Mapping[str, "Index"]):
         *,
         threads: int = 2,
     ) -> None:
-        """`put` gets the numbers of some models, ascending, and their right answers [nodes, models]; any thread calls."""
+        """`put` gets the numbers of some models, ascending, and their right answers [nodes, models]; in any thread."""
         order = np.argsort(self._homes, kind="stable")
         bounds = np.searchsorted(self._homes[order], np.arange(len(self._segments) + 1))
         groups = [order[first:last] for first, last in pairwise(bounds)]

@@ -131,6 +131,7 @@ setup(
         library("_dequantise", "src/smelt/formats/quantised/dequantise.c", []),
         library("_unpack", "src/smelt/formats/quantised/unpack.c", []),
         library("_blake3", "src/smelt/files/hashing/blake3.c", ["src/smelt/files/hashing/blake3_lanes.h"]),
+        library("_answers", "src/smelt/hub/labels/right_answers.c", []),
         library("_blocks", "src/smelt/formats/gguf/blocks.c", ["src/smelt/formats/gguf/blocks_kernels.h"]),
     ],
 )

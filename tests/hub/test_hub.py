@@ -18,6 +18,8 @@ from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.hub.graph.graph import NewNode
 from smelt.hub.hub import Hub
 from smelt.hub.labels.label import identity_of
+from smelt.hub.labels.segment import Segment
+from smelt.hub.labels.segment_file import map_columns
 from smelt.hub.models.cards import as_json
 from smelt.hub.reference import hub_folder
 from smelt.hub.selection.model_cache import ModelCache
@@ -163,15 +165,16 @@ def test_removing_a_model_takes_its_files_and_label_along(full):
     full.remove("knows")
     assert [one.name for one in full.models()] == ["guesses1"]
     assert not (full.folder / "models" / "knows").exists()
-    assert len(list((full.folder / "labels").iterdir())) == 2
+    assert (len(list((full.folder / "labels").iterdir())), len(segments(full))) == (1, 1)
     full.remove("guesses1")
     assert (list((full.folder / "labels").iterdir()), list(full.folder.glob("files/??/*"))) == ([], [])
+    assert segments(full) == []
 
 
 def test_equal_models_share_their_label(hub, tmp_path):
     hub.add(model(tmp_path / "one"))
     hub.add(model(tmp_path / "two"))
-    assert len(list((hub.folder / "labels").glob("*.index"))) == 1
+    assert len(segments(hub)) == 1
     hub.remove("one")
     assert hub.model("two").label
 
@@ -191,11 +194,11 @@ def test_a_new_node_extends_every_label_to_what_a_rebuild_gives(full, tmp_path):
     with new_hub(tmp_path / "other", embedder="hashed", graph=colour_graph().with_nodes([node])) as other:
         for name in ("guesses1", "knows"):
             other.add(model(tmp_path / name, name))
-        for kind in ("*.index", "*.safetensors"):
-            grown = {path.name: path.read_bytes() for path in (full.folder / "labels").glob(kind)}
-            anew = {path.name: path.read_bytes() for path in (other.folder / "labels").glob(kind)}
-            assert len(anew) == 2
-            assert anew.items() <= grown.items()
+        grown = {path.name: path.read_bytes() for path in (full.folder / "labels").iterdir()}
+        anew = {path.name: path.read_bytes() for path in (other.folder / "labels").iterdir()}
+        assert len(anew) == 2
+        assert anew.items() <= grown.items()
+        assert {path.read_bytes() for path in segments(other)} <= {path.read_bytes() for path in segments(full)}
     full.add_node(NewNode("dusk.n.01", "dusk", "later", pictures=[("photo", "made", pixels("blue", 9))]))
     assert len(list((full.folder / "graphs").iterdir())) == 2  # this one and the last
 
@@ -262,9 +265,15 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-64])
 
 
+def segments(hub, digest=""):
+    """The files of a hub's index, the oldest first; or those that hold a label."""
+    paths = sorted((hub.folder / "indexes").glob("*.segment"))
+    return [path for path in paths if not digest or digest in Segment.open(path).names]
+
+
 def flip(path):
     content = path.read_bytes()
-    path.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
+    path.write_bytes(content[:66] + bytes([content[66] ^ 1]) + content[67:])
 
 
 @pytest.mark.parametrize(
@@ -274,7 +283,11 @@ def flip(path):
 def test_label_makes_a_damaged_label_anew(full, kind, damage):
     before = full.select(CLASSES, nodes=1, captions=CAPTIONS, k=2).recall
     digest = full._labelling.digests([full._store.model("knows")], full.graph)["knows"]
-    path = full._store.label_file(digest, kind)
+
+    def file():
+        return segments(full, digest)[-1] if kind == "index" else full._store.archive_file(digest)
+
+    path = file()
     whole = path.read_bytes()
     path.write_bytes(whole)  # a file of its own: the open one stays as it is
     damage(path)
@@ -284,15 +297,16 @@ def test_label_makes_a_damaged_label_anew(full, kind, damage):
             with pytest.raises(CorruptFile, match=r"label of knows is damaged .*`smelt hub label knows --force`"):
                 other.select(CLASSES, captions=CAPTIONS, metric=metric)
         assert other.label() == ["knows"]
-        assert (path.read_bytes(), other.label()) == (whole, [])
+        assert (file().read_bytes(), other.label()) == (whole, [])
+        assert len(segments(full)) == 2
         assert other.select(CLASSES, nodes=1, captions=CAPTIONS, k=2).recall.tolist() == before.tolist()
 
 
 def test_lists_that_lead_nowhere_name_the_model_and_what_to_do(full):
     row, graph = full._store.model("guesses1"), full.graph
-    path = full._store.label_file(full._labelling.digests([row], graph)["guesses1"], "index")
+    (path,) = segments(full, full._labelling.digests([row], graph)["guesses1"])
     content = bytearray(path.read_bytes())
-    first = 64 * (1 + (11 + int.from_bytes(content[8:12], "little")) // 64)
+    first = map_columns(path)[1]["columns"]["offsets"][0]
     content[first + 16 : first + 24] = (1 << 40).to_bytes(8, "little")
     path.write_bytes(content)
     with Hub.open(full.folder) as other, pytest.raises(CorruptFile, match="`smelt hub label guesses1 --force`"):
@@ -302,11 +316,12 @@ def test_lists_that_lead_nowhere_name_the_model_and_what_to_do(full):
 def test_a_label_that_was_made_anew_elsewhere_is_opened_anew(full):
     rows, graph = full._store.models(), full.graph
     first = full._labelling.indexes(rows, graph)
-    assert full._labelling.indexes(rows, graph)["knows"] is first["knows"]
+    assert full._labelling.indexes(rows, graph)["knows"].segment is first["knows"].segment
     with Hub.open(full.folder) as other:
         other.label("knows", force=True)
     again = full._labelling.indexes(rows, graph)
-    assert (again["knows"] is first["knows"], again["guesses1"] is first["guesses1"]) == (False, True)
+    assert again["knows"].segment is not first["knows"].segment
+    assert again["guesses1"].segment is first["guesses1"].segment
 
 
 def test_models_that_prepare_pictures_differently_are_two(hub, tmp_path):
@@ -318,7 +333,7 @@ def test_models_that_prepare_pictures_differently_are_two(hub, tmp_path):
         hub.add(tmp_path / name)
     assert hub.model("one").hash == hub.model("two").hash
     assert hub.classifier("one").preprocess.mean != hub.classifier("two").preprocess.mean
-    assert len(list((hub.folder / "labels").glob("*.index"))) == 2
+    assert len(segments(hub)) == 2
 
 
 def test_a_submitted_model_says_who_sent_it_and_not_where_it_lay(hub, tmp_path):

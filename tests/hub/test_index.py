@@ -201,15 +201,16 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for content, said in [
         (b"", "cannot be opened"),
-        (b"something else altogether", "is not an index"),
-        (whole[:-64], "cut off|bytes where its head says"),
-        (whole + b"\0" * 64, "bytes where its head says"),
-        (whole[:12] + b"x" + whole[13:], "not readable as JSON"),
+        (b"something else altogether", "is not a segment"),
+        (whole[:-64], "cut off"),
+        (whole + b"\0" * 64, "cut off"),
+        (whole[:64] + whole[128:], "lie outside of it|do not fit|names other"),
+        (whole[:-99] + b"x" + whole[-98:], "the foot of the segment is damaged"),
     ]:
         path.write_bytes(content)
         with pytest.raises(CorruptFile, match=said):
             Index.open(path)
-    path.write_bytes(whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:])
+    path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     with pytest.raises(CorruptFile, match="not what was written"):
         Index.open(path).verify()
 

@@ -50,14 +50,15 @@ def test_killed_after_the_commit_it_is_there_as_a_whole(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "call"), [("smelt.hub.labels.labelling:make_label", 1), ("smelt.hub.store.store:move_into_place", 3)]
+    ("point", "call"),
+    [("smelt.hub.labels.labelling:make_label", 1), ("smelt.hub.store.index_files:move_into_place", 1)],
 )
 def test_a_killed_labelling_leaves_a_whole_model_that_waits(place, tmp_path, point, call):
     folder = model(tmp_path / "knows")
     assert ended(start(add, place, folder, point, call, True, True)) == KILLED
     with Hub.open(place) as hub:
         assert [(card.name, card.status) for card in hub.models()] == [("knows", "waiting")]
-        assert list((place / "labels").glob("*")) == []
+        assert list((place / "labels").glob("*")) + list((place / "indexes").glob("*.segment")) == []
         assert hub.label() == ["knows"]
         assert hub.model("knows").status == "ready"
 

@@ -293,7 +293,7 @@ class Hub:
         from smelt.hub.selection.select import select_models
 
         words, graph = task_words(classes, domain, task), self.graph
-        rows = self._store.models() if models is None else [self._store.model(name) for name in models]
+        rows = None if models is None else [self._store.model(name) for name in models]
         indexes = self._labelling.indexes(rows, graph)
         if not indexes:
             raise RecipeError(
@@ -303,7 +303,8 @@ class Hub:
         if pictures in ("domain", "domain-unseen"):
             options["style"] = self._matching.style(domain, graph)
         if metric != "recall":
-            options["labels"] = {row.name: self._labelling.archive(row, graph) for row in rows if row.name in indexes}
+            known = self._store.models() if rows is None else rows
+            options["labels"] = {row.name: self._labelling.archive(row, graph) for row in known if row.name in indexes}
         return select_models(
             indexes,
             found,

@@ -6,12 +6,13 @@ by new nodes, since numbers are never given anew. Then the old pictures are scor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smelt.errors import RecipeError
-from smelt.hub.labels.index_file import Columns
+from smelt.hub.labels.segment import Entries, Segment, assembled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,39 +23,32 @@ if TYPE_CHECKING:
 __all__ = ["beaters", "built"]
 
 
-def built(label: Label, graph: SemanticGraph, before: Columns | None) -> Columns:
-    """The columns of the index of a label."""
+def built(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | None) -> Segment:
+    """The index of a label; `before` is that on the beginning of the graph: a segment, and the model's number in it."""
     _check(label, graph, before)
-    old = len(before.offsets) - 1 if before is not None else 0
-    width = max(1, -(-max((len(node.pictures) for node in graph.nodes), default=0) // 8))
-    kind = np.uint16 if len(graph.nodes) <= 1 << 16 else np.uint32
-    texts = label.texts.astype(np.float64)
-    ids: list[NDArray[Any]] = []
-    masks: list[NDArray[np.uint8]] = []
-    lengths = np.zeros(len(graph.nodes) + 1, dtype=np.uint64)
-    for number, node in enumerate(graph.nodes):
-        seen = label.pictures[np.array(node.pictures, dtype=np.int64)].astype(np.float64)
-        first = old if number < old else 0
-        if number < old and before is not None:
-            start, stop = int(before.offsets[number]), int(before.offsets[number + 1])
-            ids.append(before.ids[start:stop].astype(kind))
-            masks.append(_wider(before.masks[start:stop], width))
-            lengths[number + 1] += stop - start
-        found, bits = beaters(seen @ texts[first:].T, seen @ texts[number], first, number, width)
-        ids.append(found.astype(kind))
-        masks.append(bits)
-        lengths[number + 1] += len(found)
-    sizes = np.array([0, *(len(node.pictures) for node in graph.nodes)], dtype=np.uint32)
     pictures = [np.array(node.pictures, dtype=np.uint32) for node in graph.nodes]
-    return Columns(
+    return assembled(
         label.key,
         len(graph.pictures),
-        np.cumsum(lengths, dtype=np.uint64),
-        np.cumsum(sizes, dtype=np.uint32),
+        np.cumsum([0, *map(len, pictures)]).astype(np.uint32),
         np.concatenate([np.zeros(0, dtype=np.uint32), *pictures]),
-        np.concatenate([np.zeros(0, dtype=kind), *ids]),
-        np.concatenate([np.zeros((0, width), dtype=np.uint8), *masks]),
+        _nodes(label, graph, before),
     )
+
+
+def _nodes(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | None) -> Iterator[Entries]:
+    old = before[0].nodes if before is not None else 0
+    texts = label.texts.astype(np.float64)
+    for number, node in enumerate(graph.nodes):
+        width = max(1, -(-len(node.pictures) // 8))
+        seen = label.pictures[np.array(node.pictures, dtype=np.int64)].astype(np.float64)
+        first = old if number < old else 0
+        found, bits = beaters(seen @ texts[first:].T, seen @ texts[number], first, number, width)
+        if number < old and before is not None:
+            known = before[0].of_node(number)
+            mine = known.models == before[1]
+            found, bits = np.append(known.beaters[mine], found), np.append(known.masks[mine], bits, axis=0)
+        yield Entries(found, np.zeros(len(found), dtype=np.int64), bits)
 
 
 def beaters(
@@ -76,13 +70,7 @@ def beaters(
     return found + first, bits
 
 
-def _wider(masks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    out = np.zeros((len(masks), width), dtype=np.uint8)
-    out[:, : masks.shape[1]] = masks
-    return out
-
-
-def _check(label: Label, graph: SemanticGraph, before: Columns | None) -> None:
+def _check(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | None) -> None:
     if label.key.graph != graph.version or len(label.texts) != len(graph.nodes):
         raise RecipeError(
             f"the label is on graph version {label.key.graph[:12]}, but the graph {graph.name!r} is "
@@ -90,10 +78,11 @@ def _check(label: Label, graph: SemanticGraph, before: Columns | None) -> None:
         )
     if before is None:
         return
-    old, new = before.key, label.key
+    segment, number = before
+    old, new = segment.key(number), label.key
     if (old.model, old.preprocess, old.text, old.templates) != (new.model, new.preprocess, new.text, new.templates):
         raise RecipeError("the index before is of another model, text or pre-processing; build the index anew")
-    if graph.version_of_first(len(before.offsets) - 1, before.graph_pictures) != old.graph:
+    if graph.version_of_first(segment.nodes, segment.graph_pictures) != old.graph:
         raise RecipeError(
             f"the index before is on graph version {old.graph[:12]}, which is not the beginning of the graph "
             f"{graph.name!r}; build the index anew"

@@ -1,7 +1,8 @@
 """Labelling: each model is tested on the graph once; its label is kept under what it follows from.
 
-A label is two files: the embeddings (archive), and the index that answers selections. The graph may grow while a model
-is being labelled; then the label is extended before it is kept, so that it is on the hub's graph when it is there.
+A label is a file of embeddings (archive), and an index in one of the hub's segments, which answers selections. The
+graph may grow while a model is being labelled; then the label is extended before it is kept, so that it is on the hub's
+graph when it is there.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import errno
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.mapped_file import too_many_files
 from smelt.hub.labels.index import Index
+from smelt.hub.labels.index_table import IndexTable
 from smelt.hub.labels.label import Label, LabelKey, NodeText, label_key, make_label
 from smelt.hub.models.check import preprocess_from
 from smelt.hub.selection.model_cache import ModelCache
@@ -25,14 +26,12 @@ from smelt.hub.selection.model_cache import ModelCache
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.models.cards import Progress
+    from smelt.hub.store.index_files import OpenIndexes
     from smelt.hub.store.schema import ModelRow
     from smelt.hub.store.store import HubStore
     from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["Labelling"]
-
-_SPARE = 256
-"""Indexes that stay open though the last question was not about them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ class Labelling:
 
     def __init__(self, store: HubStore, loaded: ModelCache, text: str):
         self._store, self._loaded, self._text = store, loaded, cast("NodeText", text)
-        self._open: dict[tuple[str, datetime], Index] = {}
+        self._roster: tuple[object, dict[str, str]] | None = None
+        self._all: tuple[dict[str, str], OpenIndexes, IndexTable] | None = None
         self._lock = threading.Lock()
 
     def key(self, row: ModelRow, graph: SemanticGraph) -> LabelKey:
@@ -58,20 +58,35 @@ class Labelling:
 
     def digests(self, rows: list[ModelRow], graph: SemanticGraph) -> dict[str, str]:
         """Of those models that have a label on the graph: the name and the key's digest."""
-        return {name: digest for name, (digest, _) in self._labelled(rows, graph).items()}
+        keys = {row.name: self.key(row, graph).digest for row in rows}
+        there = self._store.labels(list(keys.values()))
+        return {name: digest for name, digest in keys.items() if digest in there}
 
-    def indexes(self, rows: list[ModelRow], graph: SemanticGraph) -> Mapping[str, Index]:
-        """The indexes of all models that have a label, by name; they stay open, until they are made anew."""
-        labelled = self._labelled(rows, graph)
+    def indexes(self, rows: list[ModelRow] | None, graph: SemanticGraph) -> IndexTable:
+        """The indexes of all models that have a label, or of those among these."""
+        if rows is not None:
+            return self._table(self.digests(rows, graph))
+        known = self._store.state(), graph.version
         with self._lock:
-            found = {name: self._opened(name, *known) for name, known in labelled.items()}
-            if len(self._open) > len(found) + _SPARE:
-                self._open = {known: found[name] for name, known in labelled.items()}
-        return found
+            if self._roster is None or self._roster[0] != known:
+                self._roster = known, self._labelled(graph)
+            labelled = self._roster[1]
+            files = self._store.indexes.open()
+            if self._all is None or self._all[0] is not labelled or self._all[1] is not files:
+                self._all = labelled, files, self._table(labelled)
+            return self._all[2]
 
     def damaged(self, rows: list[ModelRow], graph: SemanticGraph) -> list[str]:
-        """Models whose label is no longer what was written, or gone from the disk. Reads all of every index."""
-        return [name for name, digest in self.digests(rows, graph).items() if not self._is_sound(digest)]
+        """Models whose label is no longer what was written, or gone from the disk. Reads all of their index's files."""
+        files, sound = self._store.indexes.open(), {}
+        found = []
+        for name, digest in self.digests(rows, graph).items():
+            home = files.homes.get(digest, (-1, 0))[0]
+            if home not in sound:
+                sound[home] = home >= 0 and _is_sound(files.segments[home].verify)
+            if not sound[home] or not _is_sound(partial(Label.open, self._store.archive_file(digest))):
+                found.append(name)
+        return found
 
     def make(
         self,
@@ -103,7 +118,7 @@ class Labelling:
 
     def archive(self, row: ModelRow, graph: SemanticGraph) -> Label:
         """The embeddings of a model that has a label."""
-        path = self._store.label_file(self.key(row, graph).digest, "safetensors")
+        path = self._store.archive_file(self.key(row, graph).digest)
         try:
             return Label.open(path)
         except OSError as error:
@@ -121,41 +136,36 @@ class Labelling:
             return
         began, known, index = time.perf_counter(), None, None
         try:
-            index = Index.open(self._store.label_file(old.digest, "index"))
-            known = Label.open(self._store.label_file(old.digest, "safetensors"))
+            index = self._table({row.name: old.digest})[row.name]
+            known = Label.open(self._store.archive_file(old.digest))
         except (CorruptFile, OSError):  # a damaged one is made anew
             known = None
         label = make_label(self._loaded.get(row), graph, text=self._text, before=known)
         grown = Index.build(label, graph) if index is None or known is None else index.extended(label, graph)
         self._keep(key, label, grown, began, ahead=True)
 
-    def _labelled(self, rows: list[ModelRow], graph: SemanticGraph) -> dict[str, tuple[str, datetime]]:
-        """Name -> the label's digest and when it was made."""
-        keys = {row.name: self.key(row, graph).digest for row in rows}
-        there = self._store.labels(list(keys.values()))
-        return {name: (digest, there[digest].made) for name, digest in keys.items() if digest in there}
+    def _labelled(self, graph: SemanticGraph) -> dict[str, str]:
+        """Of all models that have a label on the graph: the name and the key's digest, without a record of each."""
+        there, preparations = self._store.label_digests(graph.version), {}
+        found = {}
+        for name, hash_, words in self._store.model_keys():
+            if words not in preparations:
+                preparations[words] = label_key(
+                    cast("Any", _Known(hash_, preprocess_from(words))), graph, text=self._text
+                )
+            digest = replace(preparations[words], model=hash_).digest
+            if digest in there:
+                found[name] = digest
+        return found
 
-    def _opened(self, name: str, digest: str, made: datetime) -> Index:
-        if (digest, made) not in self._open:
-            try:
-                index = Index.open(self._store.label_file(digest, "index"))
-            except CorruptFile as error:
-                raise _damaged(name, str(error)) from None
-            index.remedy = f"make the label of {name} anew: `smelt hub label {name} --force`"
-            self._open[digest, made] = index
-        return self._open[digest, made]
-
-    def _is_sound(self, digest: str) -> bool:
-        try:
-            Index.open(self._store.label_file(digest, "index")).verify()
-            Label.open(self._store.label_file(digest, "safetensors"))
-        except CorruptFile:
-            return False
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                raise
-            return False
-        return True
+    def _table(self, labelled: Mapping[str, str]) -> IndexTable:
+        files = self._store.indexes.open()
+        homes = [files.homes.get(digest) for digest in labelled.values()]
+        for name, home in zip(labelled, homes, strict=True):
+            if home is None:
+                raise _damaged(name, next(iter(files.broken.values()), "no file of the index holds it"))
+        found = [home for home in homes if home is not None]
+        return IndexTable.placed(list(labelled), files.segments, [one for one, _ in found], [at for _, at in found])
 
     def _keep(
         self, key: LabelKey, label: Label, index: Index, began: float, *, ahead: bool = False
@@ -163,7 +173,7 @@ class Labelling:
         from smelt.hub.store.schema import LabelRow
 
         with self._store.staging() as staging:
-            paths: tuple[Path, Path] = index.save(staging / "index"), label.save(staging / "archive")
+            paths = index.save(staging / "index"), label.save(staging / "archive")
             row = LabelRow(
                 digest=key.digest,
                 model=key.model,
@@ -176,3 +186,15 @@ class Labelling:
 
 def _damaged(name: str, what: str) -> CorruptFile:
     return CorruptFile(f"the label of {name} is damaged ({what}); make it anew: `smelt hub label {name} --force`")
+
+
+def _is_sound(look: Callable[[], object]) -> bool:
+    try:
+        look()
+    except CorruptFile:
+        return False
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        return False
+    return True

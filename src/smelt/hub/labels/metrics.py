@@ -18,8 +18,8 @@ same for all models, so that a choice goes by the other nodes of a class, and by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -35,37 +35,56 @@ if TYPE_CHECKING:
     Counted: TypeAlias = NDArray[np.bool_] | None
     """For every picture of the graph whether it counts; nothing where all do."""
 
-__all__ = ["PictureChoice", "node_metric"]
+__all__ = ["Metric", "PictureChoice", "ask_models", "node_metric"]
 
 PictureChoice: TypeAlias = Literal["all", "domain", "unseen", "domain-unseen"]
 """Which pictures of a node count."""
-_METRICS = ("recall", "precision", "f1")
+Metric: TypeAlias = Literal["recall", "precision", "f1"]
+_METRICS = get_args(Metric)
+_BLOCK = 1 << 10
+"""Models whose shares are in memory at once, for each thread."""
 
 
 def node_metric(
+    indexes: Mapping[str, Index], selected: NDArray[np.int64], *, metric: Metric = "recall", **options: Any
+) -> NDArray[np.float64]:
+    """The metric of every model on every kept node [models, kept nodes]. `options` are those of `ask_models`."""
+    found = np.zeros((len(indexes), len(selected)))
+
+    def put(numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        found[numbers] = values
+
+    ask_models(indexes, selected, put, metric=metric, **options)
+    return found
+
+
+def ask_models(
     indexes: Mapping[str, Index],
     selected: NDArray[np.int64],
+    put: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
     *,
-    metric: Literal["recall", "precision", "f1"] = "recall",
+    metric: Metric = "recall",
     graph: SemanticGraph | None = None,
     pictures: PictureChoice = "all",
     style: str | None = None,
     labels: Mapping[str, Label] | None = None,
-) -> NDArray[np.float64]:
-    """The metric of every model on every kept node [models, kept nodes]."""
+) -> None:
+    """The same in blocks: `put` gets the numbers of some models, and their rows. It is called from several threads."""
     if metric not in _METRICS:
         raise RecipeError(unknown("metric", metric, _METRICS))
     if pictures not in get_args(PictureChoice):
         raise RecipeError(unknown("choice of pictures", pictures, get_args(PictureChoice)))
     keeps = _counted(graph, pictures, style)
     if metric == "recall":
-        return _recall(indexes, selected, keeps)
+        _recall(indexes, selected, keeps, put)
+        return
     if labels is None or graph is None:
         raise RecipeError(f"metric {metric} needs the models' labels and the graph, since an index knows recall only")
     missing = [name for name in indexes if name not in labels]
     if missing:
         raise RecipeError(f"metric {metric}: {missing[0]} has no label; label it first")
-    return np.stack([_from_answers(labels[name], graph, selected, keeps, metric) for name in indexes])
+    for number, name in enumerate(indexes):
+        put(np.array([number]), _from_answers(labels[name], graph, selected, keeps, metric)[None])
 
 
 def _counted(graph: SemanticGraph | None, pictures: PictureChoice, style: str | None) -> list[Counted]:
@@ -89,15 +108,25 @@ def _of_style(graph: SemanticGraph | None, style: str | None) -> NDArray[np.bool
     return np.asarray(graph.style_of(range(len(graph.pictures))) == graph.styles.index(style))
 
 
-def _recall(indexes: Mapping[str, Index], selected: NDArray[np.int64], keeps: Sequence[Counted]) -> NDArray[np.float64]:
-    from smelt.hub.labels.index import right_of_many
+def _recall(
+    indexes: Mapping[str, Index],
+    selected: NDArray[np.int64],
+    keeps: Sequence[Counted],
+    put: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
+) -> None:
+    from smelt.hub.labels.index_table import IndexTable
 
-    right, total = right_of_many(list(indexes.values()), selected, keeps[0])
-    for keep in keeps[1:]:
-        if not total.all():
-            more_right, more = right_of_many(list(indexes.values()), selected, keep)
-            right, total = np.where(total > 0, right, more_right), np.where(total > 0, total, more)
-    return right / np.maximum(total, 1)
+    table = indexes if isinstance(indexes, IndexTable) else IndexTable(indexes)
+    chosen = table.checked(selected)
+    counted, total = table.counted(chosen, keeps)
+    divisor = np.maximum(total, 1)[:, None]
+
+    def shares(numbers: NDArray[np.int64], right: NDArray[np.uint32]) -> None:
+        for first in range(0, len(numbers), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            put(numbers[part], (right[:, part] / divisor).T)
+
+    table.ask(chosen, counted, shares)
 
 
 def _from_answers(

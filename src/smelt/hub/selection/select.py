@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from smelt.display.shown import Shown
 from smelt.errors import RecipeError, unknown
+from smelt.hub.labels.metrics import Metric, ask_models
 from smelt.hub.matching.match import Match
+from smelt.hub.selection.best import BestModels, Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,8 +44,6 @@ __all__ = [
     "reuse_metric",
     "select_models",
 ]
-
-Metric: TypeAlias = Literal["recall", "precision", "f1"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Selection(Shown):
 
     task: TaskWords
     models: tuple[str, ...]
-    """All models that were asked, in the hub's order."""
+    """The models whose numbers are here, in the hub's order: all that were asked, or of more than a thousand those that
+    are chosen, the next best of every class, and the best on the whole task (see best.py)."""
     match: Match
     nodes: tuple[NodeWords, ...]
     """The kept nodes, in the order of `match.selected`."""
@@ -85,6 +86,8 @@ class Selection(Shown):
     k: int
     alpha: float
     settings: Mapping[str, Any] = field(default_factory=dict)
+    asked: int = 0
+    """How many models were asked."""
 
     @property
     def chosen_names(self) -> tuple[tuple[str, ...], ...]:
@@ -99,7 +102,7 @@ class Selection(Shown):
 
     @property
     def ranking(self) -> list[tuple[str, float]]:
-        """All models by their mean precision over the classes, best first."""
+        """The models by their mean precision over the classes, best first; the first hundred are so among all asked."""
         overall = self.precision.mean(axis=1)
         return [(self.models[number], float(overall[number])) for number in best_first(overall)]
 
@@ -136,6 +139,7 @@ class Selection(Shown):
             "k": self.k,
             "alpha": self.alpha,
             "settings": dict(self.settings),
+            "asked": self.asked,
         }
 
     @classmethod
@@ -157,6 +161,7 @@ class Selection(Shown):
             int(content["k"]),
             float(content["alpha"]),
             dict(content["settings"]),
+            int(content.get("asked", len(content["models"]))),
         )
 
 
@@ -171,13 +176,13 @@ def class_precision(
     if normalise == "column":
         sums = transfer.sum(axis=0)
         transfer = transfer / np.where(sums > 0, sums, 1.0)
-    out = np.zeros((len(recall), transfer.shape[1]))
+    out = np.zeros((transfer.shape[1], len(recall)))
     # Node by node over all models at once: a matrix product may add equal rows in different orders, and copies of one
     # model would no longer tie.
     for number, column in enumerate(transfer.T):
         for node in np.flatnonzero(column):
-            out[:, number] += recall[:, node] * column[node]
-    return out
+            out[number] += recall[:, node] * column[node]
+    return np.ascontiguousarray(out.T)
 
 
 def reuse_metric(
@@ -229,34 +234,38 @@ def select_models(
     model was trained on, "domain-unseen" those of both kinds: extensions of ours (see metrics.py).
     `settings` are words that the selection should remember (embedder, captions).
     """
-    from smelt.hub.labels.metrics import node_metric
-
     if not indexes:
         raise RecipeError("there is no labelled model to select from; add one first")
     if len(task.classes) != match.transfer.shape[1]:
         raise RecipeError(f"the task has {len(task.classes)} classes, but the match {match.transfer.shape[1]}")
     if not 0 <= alpha <= 1:
         raise RecipeError(f"alpha balances a class (1) and the whole task (0), so it is from 0 to 1; got {alpha}")
-    recall = node_metric(
-        indexes, match.selected, metric=metric, graph=graph, pictures=pictures, style=style, labels=labels
-    )
-    precision = class_precision(recall, match.transfer, normalise=normalise)
-    reuse = reuse_metric(precision, alpha=alpha, overall=overall)
+    if k < 1:
+        raise RecipeError(f"k is how many models a class gets, at least 1; got {k}")
+    best = BestModels(k, len(indexes))
+
+    def add(numbers: NDArray[np.int64], recall: NDArray[np.float64]) -> None:
+        precision = class_precision(recall, match.transfer, normalise=normalise)
+        best.add(Rows(numbers, recall, precision, reuse_metric(precision, alpha=alpha, overall=overall)))
+
+    ask_models(indexes, match.selected, add, metric=metric, graph=graph, pictures=pictures, style=style, labels=labels)
+    found, names = best.rows(), tuple(indexes)
     words: dict[str, Any] = {"metric": metric, "normalise": normalise, "overall": overall, "pictures": pictures}
     if pictures in ("domain", "domain-unseen"):
         words["style"] = str(style)
     return Selection(
         task,
-        tuple(indexes),
+        tuple(names[number] for number in found.numbers),
         match,
         node_words(match.selected, graph),
-        recall,
-        precision,
-        reuse,
-        tuple(choose(reuse, k)),
+        found.recall,
+        found.precision,
+        found.reuse,
+        tuple(choose(found.reuse, k)),
         k,
         alpha,
         {**words, **(settings or {})},
+        len(indexes),
     )
 
 

@@ -21,6 +21,7 @@ from smelt.files.content_store import ContentStore
 from smelt.files.writing import fsync_folder
 from smelt.hub.location import DATABASE, HubLocation
 from smelt.hub.store.database import Database
+from smelt.hub.store.index_files import IndexFiles
 from smelt.hub.store.names import is_name
 from smelt.hub.store.schema import FileRow, GraphRow, LabelRow, ModelRow
 from smelt.hub.store.staging import Staging
@@ -99,7 +100,7 @@ def _left_over(path: Path) -> bool:
     return path.name == "graphs" and all(_VERSION.fullmatch(one.name) for one in path.iterdir())
 
 
-def sweep(session: Session, folder: Path, files: ContentStore) -> None:
+def sweep(session: Session, folder: Path, files: ContentStore, indexes: IndexFiles) -> None:
     """Inside a write transaction, in a folder that carries the hub's mark."""
     files.sweep(set(session.scalars(select(FileRow.sha256).distinct())))
     copied = set(session.scalars(select(ModelRow.name).where(ModelRow.copied)))
@@ -111,6 +112,7 @@ def sweep(session: Session, folder: Path, files: ContentStore) -> None:
         form = _LABEL.fullmatch(path.name)
         if form is not None and form[1] not in labels and path.is_file():
             path.unlink(missing_ok=True)
+    indexes.sweep(labels)
 
 
 def _plain(folder: Path) -> list[Path]:

@@ -3,7 +3,8 @@
     hub.db  (or a Postgres)      the truth
     files/<aa>/<sha256>          the bytes of models, each once
     models/<name>/               a model as `from_pretrained` reads it: hard links into files/
-    labels/<key>.safetensors     embeddings; <key>.index answers selections
+    labels/<key>.safetensors     embeddings
+    indexes/*.segment            what answers selections (index_files.py)
     graphs/<version>/            the semantic graph
     staging/                     what is being made
     hub.id                       the hub's mark: a folder without it is not touched
@@ -20,7 +21,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
@@ -29,6 +30,8 @@ from smelt.files.writing import move_into_place
 from smelt.hub.location import HubLocation
 from smelt.hub.store.database import Database
 from smelt.hub.store.folder import MARK, check_empty, check_mark, has_strange_tables, sweep, write_mark
+from smelt.hub.store.index_files import IndexFiles
+from smelt.hub.store.index_upkeep import convert_old_indexes, merge_indexes
 from smelt.hub.store.migrate import has_tables, upgrade
 from smelt.hub.store.names import name_taken
 from smelt.hub.store.schema import GraphRow, HubRow, LabelRow, ModelRow
@@ -46,6 +49,7 @@ class HubStore:
     def __init__(self, place: HubLocation, database: Database):
         self.place, self.folder, self.database = place, place.folder, database
         self.files = ContentStore(self.folder / "files")
+        self.indexes = IndexFiles(self.folder / "indexes")
         self._staging = Staging(self.folder / "staging", database.write)
 
     @classmethod
@@ -81,6 +85,7 @@ class HubStore:
             store = cls(place, database)
             check_mark(place, store.hub().mark)
             store.tidy()
+            convert_old_indexes(store)
         except BaseException:
             database.close()
             raise
@@ -118,9 +123,9 @@ class HubStore:
     def graph_folder(self, version: str) -> Path:
         return self.folder / "graphs" / version
 
-    def label_file(self, digest: str, kind: str) -> Path:
-        """`kind` is `index` or `safetensors`."""
-        return self.folder / "labels" / f"{digest}.{kind}"
+    def archive_file(self, digest: str) -> Path:
+        """Where a label's embeddings lie."""
+        return self.folder / "labels" / f"{digest}.safetensors"
 
     def hub(self) -> HubRow:
         with self.read() as session:
@@ -164,6 +169,7 @@ class HubStore:
             session.execute(delete(GraphRow).where(GraphRow.version.not_in(kept)))
             session.flush()
             self._sweep(session)
+        merge_indexes(self)
 
     def models(self) -> list[ModelRow]:
         with self.read() as session:
@@ -216,6 +222,7 @@ class HubStore:
                     session.execute(delete(LabelRow).where(LabelRow.model == row.hash))
             with self.write() as session:
                 self._sweep(session)
+        merge_indexes(self)
 
     def labels(self, digests: Sequence[str]) -> dict[str, LabelRow]:
         """Those of these labels that are there."""
@@ -225,6 +232,24 @@ class HubStore:
                 part = select(LabelRow).where(LabelRow.digest.in_(wanted[first : first + _ASKED]))
                 found.update({row.digest: row for row in session.scalars(part)})
         return found
+
+    def state(self) -> tuple[object, ...]:
+        """Differs from one moment to another if models or labels were added, made anew or removed in between."""
+        with self.read() as session:
+            models = select(func.count(), func.sum(ModelRow.id), func.max(ModelRow.added)).select_from(ModelRow)
+            labels = select(func.count(), func.max(LabelRow.made)).select_from(LabelRow)
+            return (*session.execute(models).one(), *session.execute(labels).one())
+
+    def model_keys(self) -> list[tuple[str, str, str]]:
+        """Every model's name, hash and preparation of pictures, by name: what its label's key follows from."""
+        with self.read() as session:
+            words = select(ModelRow.name, ModelRow.hash, ModelRow.preprocess).order_by(ModelRow.name)
+            return [(name, hash_, preprocess) for name, hash_, preprocess in session.execute(words)]
+
+    def label_digests(self, graph: str) -> set[str]:
+        """All labels on a version of the graph."""
+        with self.read() as session:
+            return set(session.scalars(select(LabelRow.digest).where(LabelRow.graph == graph)))
 
     def add_label(
         self, row: LabelRow, index: Path, archive: Path, *, ahead: bool = False
@@ -240,13 +265,14 @@ class HubStore:
             if not ahead and session.scalars(select(HubRow.graph)).one() != row.graph:
                 return "outgrown"
             old = session.get(LabelRow, row.digest)
-            for kind, file in (("index", index), ("safetensors", archive)):
-                target = self.label_file(row.digest, kind)
-                move_into_place(file, target)
+            move_into_place(archive, self.archive_file(row.digest))
+            self.indexes.add(index)
             if old is None:
                 session.add(row)
             else:
                 old.seconds, old.made = row.seconds, row.made
+                self.indexes.sweep(set(session.scalars(select(LabelRow.digest))))
+        merge_indexes(self)
         return "kept"
 
     def tidy(self) -> int:
@@ -271,7 +297,7 @@ class HubStore:
     def _sweep(self, session: Session) -> None:
         """Remove every file and folder of ours that no row speaks of; refused in a folder that is not the hub's."""
         check_mark(self.place, session.scalars(select(HubRow.mark)).one())
-        sweep(session, self.folder, self.files)
+        sweep(session, self.folder, self.files, self.indexes)
 
     def close(self) -> None:
         self.database.close()

@@ -112,7 +112,7 @@ class HubModel:
         from smelt.hub.labels.index import Index
 
         key = self.key(graph, text)
-        path = _kept(key.digest, "index")
+        path = _kept(key.digest, "segment")
         if path.is_file() and (found := Index.open(path)).key == key:
             return found
         Index.build(self.label(graph, text), graph).save(path)

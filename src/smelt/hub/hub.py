@@ -23,6 +23,7 @@ from smelt.hub.location import default_location, find_location
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from smelt.hub.backup.manifest import Backup
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
     from smelt.hub.models.cards import LabelJob, ModelCard, ModelCards, Prediction, Progress, Strengths, Token
@@ -106,6 +107,39 @@ class Hub:
         if HubStore.exists(find_location(where, files)):
             return cls.open(where, files=files)
         return cls.init(where, files=files, name="zoo", node_text="name")
+
+    def backup(
+        self, out: str | Path, *, force: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> Backup:
+        """All of the hub in a new folder, while services go on: rows of one moment, and the files they speak of.
+
+        A folder (`out`) that is a backup already is replaced with `force`; what it has of this hub is not copied again.
+        `progress` hears of files.
+        """
+        from smelt.hub.backup.backup import back_up
+        from smelt.hub.backup.manifest import Backup
+
+        return Backup.of(str(out), back_up(self._store, Path(out), force=force, progress=progress))
+
+    @classmethod
+    def restore(
+        cls,
+        backup: str | Path,
+        where: str | Path,
+        *,
+        files: str | Path | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Backup:
+        """Make the hub of a `backup` in an empty place: a folder, or a database by its URL with `files` for the rest.
+
+        Every byte is compared with its hash; the hub is there as a whole or not at all. `progress` hears of files.
+        """
+        _need_extra()
+        from smelt.hub.backup.manifest import Backup
+        from smelt.hub.backup.restore import restore
+
+        place = find_location(where, files)
+        return Backup.of(place.shown, restore(Path(backup), place, progress=progress))
 
     @property
     def place(self) -> str:

@@ -30,7 +30,6 @@ _PATIENCE = 60
 """Seconds that a writer waits for another."""
 _LOCK = 0x5E17_0B06
 """The number of the hub's lock on a Postgres server."""
-_WRITES = {"smelt_writes": True}
 _CONNECT = 10
 """Seconds that a Postgres server may take to answer at all, unless the URL says otherwise."""
 
@@ -60,17 +59,23 @@ class Database:
             raise MissingExtra(f"a hub on Postgres needs {error.name}: pip install 'smelt[postgres]'") from None
 
     @contextmanager
-    def connection(self, *, writes: bool = False, alone: bool = True) -> Iterator[Connection]:
+    def connection(
+        self, *, writes: bool = False, alone: bool = True, repeatable: bool = False, patience: float = _PATIENCE
+    ) -> Iterator[Connection]:
         """One transaction; committed at the end, rolled back if anything goes wrong.
 
-        `alone`: one that writes waits until nobody else does.
+        One that writes waits so many seconds for others (`patience`), if it wants to be `alone` for all of them.
+        `repeatable`: all that is read is of one commit, as it is on SQLite anyhow.
         """
         try:
             with self.engine.connect() as plain:
-                connection = plain.execution_options(**_WRITES) if writes else plain
+                options: dict[str, Any] = {"smelt_writes": True, "smelt_patience": patience} if writes else {}
+                if repeatable and plain.dialect.name == "postgresql":
+                    options["isolation_level"] = "REPEATABLE READ"
+                connection = plain.execution_options(**options)
                 with connection.begin():
                     if writes and connection.dialect.name == "postgresql":
-                        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE}s'")
+                        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{patience:g}s'")
                         if alone:
                             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
                     yield connection
@@ -95,9 +100,15 @@ class Database:
             session.flush()
 
     @contextmanager
-    def write_rows(self) -> Iterator[Session]:
+    def snapshot(self) -> Iterator[Session]:
+        """A longer look at one commit, whatever is committed meanwhile."""
+        with self.connection(repeatable=True) as connection, Session(connection, expire_on_commit=False) as session:
+            yield session
+
+    @contextmanager
+    def write_rows(self, patience: float = _PATIENCE) -> Iterator[Session]:
         """A change of rows that no file belongs to. Two of them may be at the same row, unless it is asked for so."""
-        connected = self.connection(writes=True, alone=False)
+        connected = self.connection(writes=True, alone=False, patience=patience)
         with connected as connection, Session(connection, expire_on_commit=False) as session:
             yield session
             session.flush()
@@ -122,8 +133,9 @@ def _sqlite(place: HubLocation) -> Engine:
         cursor.close()
 
     def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("smelt_writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(1000 * options.get('smelt_patience', _PATIENCE))}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("smelt_writes") else "BEGIN")
 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", begin)
@@ -134,7 +146,7 @@ def _explained(error: DBAPIError, place: HubLocation) -> SmeltError:
     """What the driver says, without the URL and its password."""
     text = str(error.orig).strip().splitlines()[0] if error.orig else "the connection broke"
     if "locked" in text or "lock timeout" in text:
-        return HubUnavailable(f"{place.shown}: another process has been writing for {_PATIENCE} s; try again")
+        return HubUnavailable(f"{place.shown}: another process has been writing for too long; try again in a moment")
     away = HubUnavailable if isinstance(error, OperationalError | InterfaceError) else RecipeError
     found = away(f"{place.shown}: the hub's database cannot be used ({text})")
     found.exit_code = RecipeError.exit_code  # on the command line it is mostly a wrong address or password

@@ -21,6 +21,8 @@ __all__ = ["Grant", "Limits"]
 
 _LONGEST = 120
 """Letters of a key."""
+_PATIENCE = 0.5
+"""Seconds that a request waits here while somebody writes; after that it is let through by its service's own count."""
 
 
 class Grant(NamedTuple):
@@ -39,7 +41,7 @@ class Limits:
     def take(self, key: str, lot: int, burst: float, second: float, *, unused: int = 0) -> Grant:
         """Up to `lot` tokens from a bucket of `burst` into which `second` flow in a second; `unused` ones go back."""
         key = key[:_LONGEST]
-        with self._store.write_rows() as session:
+        with self._store.write_rows(patience=_PATIENCE) as session:
             row = self._row(session, key, burst)
             at = clock(session).timestamp()
             flown = max(0.0, at - row.at) * second  # a clock that was set back gives nothing

@@ -107,8 +107,8 @@ class HubStore:
     def write(self) -> AbstractContextManager[Session]:
         return self.database.write()
 
-    def write_rows(self) -> AbstractContextManager[Session]:
-        return self.database.write_rows()
+    def write_rows(self, **options: float) -> AbstractContextManager[Session]:
+        return self.database.write_rows(**options)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:

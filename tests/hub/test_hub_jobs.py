@@ -44,7 +44,7 @@ def test_a_job_labels_a_model_and_tells_how_far_it_is(hub):
 
 
 def test_a_second_request_for_the_same_model_joins_the_first(hub, monkeypatch):
-    monkeypatch.setattr(hub._worker, "wake", lambda: None)
+    monkeypatch.setattr(hub._worker, "wake", lambda **_: None)
     first = hub.start_label_job("knows")
     assert hub.start_label_job("knows") == first
     assert hub.model("knows").status == "labelling"
@@ -120,11 +120,11 @@ def test_the_end_of_a_job_is_written_down_when_the_database_is_back(hub, monkeyp
     monkeypatch.setattr(jobs, "_PAUSE", 0.05)
     done, real, away = [], Worker._note, [True, True]
 
-    def failing(self, number, **values):
+    def failing(self, session, number, attempt, **values):
         if "status" in values and away:
             away.pop()
             raise SmeltError("the database is away")
-        real(self, number, **values)
+        return real(self, session, number, attempt, **values)
 
     monkeypatch.setattr(Worker, "_note", failing)
     monkeypatch.setattr(hub._worker, "_work", lambda name, progress: done.append(name))

@@ -10,7 +10,7 @@ from sqlalchemy import event, text
 
 from smelt.errors import RecipeError
 from smelt.hub.location import find_location
-from smelt.hub.store.database import Database
+from smelt.hub.store.database import Database, HubUnavailable
 from smelt.hub.store.folder import check_empty, write_mark
 from smelt.hub.store.migrate import MIGRATIONS, upgrade
 from smelt.hub.store.names import check_name
@@ -78,7 +78,7 @@ def test_an_older_database_is_brought_up_to_date(tmp_path):
     for old in MIGRATIONS.glob("versions/0*.py"):
         (newer / "versions" / old.name).write_text(old.read_text())
     (newer / "versions" / "9999_colour.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '9999', '0001'\n"
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '9999', '0002'\n"
         "def upgrade():\n    op.add_column('hub', sa.Column('colour', sa.String, server_default='blue'))\n"
     )
     assert upgrade(store.database, newer) == ["9999"]
@@ -94,7 +94,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path):
     for old in MIGRATIONS.glob("versions/0*.py"):
         (newer / "versions" / old.name).write_text(old.read_text())
     (newer / "versions" / "9999_broken.py").write_text(
-        "from alembic import op\nrevision, down_revision = '9999', '0001'\n"
+        "from alembic import op\nrevision, down_revision = '9999', '0002'\n"
         "def upgrade():\n    op.execute('CREATE TABLE half (x INTEGER)')\n    raise ValueError('broken')\n"
     )
     with pytest.raises(ValueError, match="broken"):
@@ -303,9 +303,10 @@ def test_what_a_live_process_is_making_is_not_swept(tmp_path):
 def test_a_password_never_shows(tmp_path):
     place = find_location("postgresql://me:secret@nowhere.invalid:1/db?connect_timeout=1", tmp_path)
     assert place.shown == "postgresql://nowhere.invalid:1/db"
-    with pytest.raises(RecipeError) as error, Database(place).read() as session:
+    with pytest.raises(HubUnavailable) as error, Database(place).read() as session:
         session.execute(text("SELECT 1"))
     assert "secret" not in str(error.value)
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("where", ["mysql://x/y", "sqlite:///x.db"])

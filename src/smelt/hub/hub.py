@@ -23,6 +23,7 @@ from smelt.hub.location import default_location, find_location
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from smelt.hub.backup.manifest import Backup
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
     from smelt.hub.models.cards import LabelJob, ModelCard, ModelCards, Prediction, Progress, Strengths, Token
@@ -41,6 +42,7 @@ class Hub:
         from smelt.hub.matching.matching import Matching
         from smelt.hub.selection.model_cache import ModelCache
         from smelt.hub.store.jobs import Worker
+        from smelt.hub.store.limits import Limits
         from smelt.hub.store.tokens import Tokens
 
         row = store.hub()
@@ -49,6 +51,8 @@ class Hub:
         self._labelling = Labelling(store, self._loaded, row.node_text)
         self._matching = Matching(row.embedder, json.loads(row.embedder_config))
         self._worker, self._tokens = Worker(store, self._label_in_background), Tokens(store)
+        self.limits = Limits(store)
+        """What clients may still ask for, over all services of this hub."""
         self._graph: SemanticGraph | None = None
         self._lock = threading.Lock()
 
@@ -104,6 +108,39 @@ class Hub:
             return cls.open(where, files=files)
         return cls.init(where, files=files, name="zoo", node_text="name")
 
+    def backup(
+        self, out: str | Path, *, force: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> Backup:
+        """All of the hub in a new folder, while services go on: rows of one moment, and the files they speak of.
+
+        A folder (`out`) that is a backup already is replaced with `force`; what it has of this hub is not copied again.
+        `progress` hears of files.
+        """
+        from smelt.hub.backup.backup import back_up
+        from smelt.hub.backup.manifest import Backup
+
+        return Backup.of(str(out), back_up(self._store, Path(out), force=force, progress=progress))
+
+    @classmethod
+    def restore(
+        cls,
+        backup: str | Path,
+        where: str | Path,
+        *,
+        files: str | Path | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Backup:
+        """Make the hub of a `backup` in an empty place: a folder, or a database by its URL with `files` for the rest.
+
+        Every byte is compared with its hash; the hub is there as a whole or not at all. `progress` hears of files.
+        """
+        _need_extra()
+        from smelt.hub.backup.manifest import Backup
+        from smelt.hub.backup.restore import restore
+
+        place = find_location(where, files)
+        return Backup.of(place.shown, restore(Path(backup), place, progress=progress))
+
     @property
     def place(self) -> str:
         """Where it is, without any password."""
@@ -124,6 +161,15 @@ class Hub:
             if self._graph is None or self._graph.version != version:
                 self._graph = SemanticGraph.load(self._store.graph_folder(version))
             return self._graph
+
+    @property
+    def changes(self) -> int:
+        """Another number whenever models, labels or the graph are others, whoever changed them."""
+        return self._store.changes()
+
+    def has_model(self, name: str) -> bool:
+        """Whether a model of this name is there."""
+        return self._store.has_model(name)
 
     def models(self, search: str = "") -> ModelCards:
         """Every model by name, or those whose name, description or architecture has all of these words."""
@@ -166,6 +212,25 @@ class Hub:
         if label:
             self._labelling.make(row, self._present, progress=progress)
         return self.model(row.name)
+
+    def accept(
+        self,
+        ref: str | Path,
+        *,
+        name: str,
+        description: str = "",
+        licence: str = "",
+        limit: int | None = None,
+        submitted_by: str = "",
+    ) -> tuple[ModelCard, int]:
+        """`add` with the job that labels the model, in one change: whoever is answered finds both. Gives its number."""
+        from smelt.hub.models.add import Words, add_model
+        from smelt.hub.models.intake import LARGEST
+
+        words = Words(name, description, licence, submitted_by)
+        row = add_model(self._store, self.graph, str(ref), words, limit=limit or LARGEST, queued=True)
+        self._wake()
+        return self.model(row.name), self.jobs(row.name, 1)[0].id
 
     def add_zoo(
         self, names: Sequence[str] | None = None, *, label: bool = True, progress: Callable[[str], None] | None = None
@@ -392,14 +457,20 @@ class Hub:
         from smelt.hub.store.jobs import queue_job
 
         number = queue_job(self._store, "label", self._store.model(name).name)
-        self._worker.wake()
+        self._wake()
         return number
 
-    def jobs(self, model: str | None = None) -> list[LabelJob]:
-        """All jobs, the newest first."""
+    def jobs(self, model: str | None = None, most: int | None = None) -> list[LabelJob]:
+        """All jobs, those of one model, or the `most` last ones; the newest first."""
         from smelt.hub.store.jobs import job_rows
 
-        return job_rows(self._store, model)
+        return job_rows(self._store, model, most)
+
+    def cancel_job(self, id: int) -> LabelJob:  # noqa: A002 - jobs have ids
+        """End a job that waits or runs, in whatever process that is; one that runs ends within seconds."""
+        from smelt.hub.store.jobs import cancel_job
+
+        return cancel_job(self._store, id)
 
     def job(self, id: int) -> LabelJob:  # noqa: A002 - jobs have ids
         """How far a job is."""
@@ -408,8 +479,11 @@ class Hub:
         return find_job(self._store, id)
 
     def resume_jobs(self) -> None:
-        """Take up what is waiting, and what a process that died left half done. A service does this when it starts."""
-        self._worker.wake()
+        """Take up what is waiting, now and from now on, and what processes that died left half done.
+
+        A service does this when it starts: jobs may be queued in another one.
+        """
+        self._worker.wake(stay=True)
 
     def close(self) -> None:
         """Take no further job, let go of the database and of the models in memory."""
@@ -424,6 +498,9 @@ class Hub:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _wake(self) -> None:
+        self._worker.wake()
 
     def _label_in_background(self, name: str, progress: Progress) -> None:
         row: ModelRow = self._store.model(name)

@@ -54,6 +54,7 @@ def own_hub(tmp_path: Path, empty_hub: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def client(hub: Hub) -> Iterator[TestClient]:
+    hub.limits.clear()
     with TestClient(create_app(hub), base_url="http://testserver") as client:
         yield client
 
@@ -64,6 +65,7 @@ def client_of() -> Iterator[Callable[..., TestClient]]:
     opened: list[TestClient] = []
 
     def make(hub: Hub, **settings: Any) -> TestClient:
+        hub.limits.clear()  # they are the hub's, so other tests drew on them
         client = TestClient(create_app(hub, settings=Settings(**settings)), raise_server_exceptions=False)
         opened.append(client)
         return client.__enter__()

@@ -18,8 +18,10 @@ def test_the_schema_lists_every_operation_and_asks_for_a_token_where_one_is_need
         ("post", "/api/v1/submit"),
         ("get", "/api/v1/jobs"),
         ("get", "/api/v1/jobs/{id}"),
+        ("post", "/api/v1/jobs/{id}/cancel"),
     }
-    assert schema["paths"]["/api/v1/submit"]["post"]["security"] == [{"token": []}]
+    for path in ("/api/v1/submit", "/api/v1/jobs/{id}/cancel"):
+        assert schema["paths"][path]["post"]["security"] == [{"token": []}]
     assert schema["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
 
 

@@ -99,7 +99,7 @@ def test_the_form_of_the_page_leads_to_the_jobs_page_which_follows_it(own_hub, c
 
 def test_a_job_that_runs_is_polled_by_the_script_and_refreshed_without(own_hub, client_of, model_folders, monkeypatch):
     own_hub.add(model_folders["knows"], name="slow", label=False)
-    monkeypatch.setattr(own_hub._worker, "wake", lambda: None)
+    monkeypatch.setattr(own_hub._worker, "wake", lambda **_: None)
     job = own_hub.start_label_job("slow")
     client = client_of(own_hub)
     text = client.get(f"/jobs/{job}").text
@@ -245,7 +245,7 @@ def header(content, data=b""):
     ],
 )
 def test_a_malformed_header_is_refused_before_anything_loads(own_hub, client_of, files, token, data, said, monkeypatch):
-    monkeypatch.setattr(own_hub, "add", lambda *_, **__: pytest.fail("it was loaded"))
+    monkeypatch.setattr(own_hub, "accept", lambda *_, **__: pytest.fail("it was loaded"))
     answer = send(client_of(own_hub), {**files, "model.safetensors": data}, token)
     assert answer.status_code == 400
     assert said in message(answer)
@@ -278,7 +278,7 @@ def test_a_config_that_asks_for_code_is_refused(own_hub, client_of, files, token
 def test_a_config_that_would_fill_the_memory_is_refused_before_it_is_used(
     own_hub, client_of, files, token, name, change, monkeypatch
 ):
-    monkeypatch.setattr(own_hub, "add", lambda *_, **__: pytest.fail("it was loaded"))
+    monkeypatch.setattr(own_hub, "accept", lambda *_, **__: pytest.fail("it was loaded"))
     content = json.dumps({**json.loads(files[name]), **change}).encode()
     answer = send(client_of(own_hub), {**files, name: content}, token)
     assert answer.status_code == 400
@@ -297,7 +297,7 @@ def test_a_config_that_would_fill_the_memory_is_refused_before_it_is_used(
 def test_a_config_of_far_more_than_the_weights_hold_is_refused(
     own_hub, client_of, files, token, change, said, monkeypatch
 ):
-    monkeypatch.setattr(own_hub, "add", lambda *_, **__: pytest.fail("it was loaded"))
+    monkeypatch.setattr(own_hub, "accept", lambda *_, **__: pytest.fail("it was loaded"))
     answer = send(client_of(own_hub), {**files, "config.json": json.dumps(change).encode()}, token)
     assert answer.status_code == 400
     assert said in message(answer)
@@ -342,7 +342,7 @@ def test_submissions_take_no_worker_from_selections(own_hub, client_of, files, t
         end.wait(240)
         raise RecipeError("enough")
 
-    monkeypatch.setattr(own_hub, "add", slow)
+    monkeypatch.setattr(own_hub, "accept", slow)
     client = client_of(own_hub, workers=1)
     with ThreadPoolExecutor(3) as pool:
         sent = [pool.submit(send, client, files, token, name=f"m{n}") for n in range(2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smelt.cli.from_function import group
-from smelt.cli.hub import graph, models, select, serve, token
+from smelt.cli.hub import backup, graph, jobs, models, select, serve, token
 
 __all__ = ["app"]
 
@@ -19,4 +19,7 @@ app.command("serve")(serve.serve)
 app.command("graph")(graph.graph)
 app.command("node")(graph.node)
 app.command("rm")(models.rm)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
+app.add_typer(jobs.app)
 app.add_typer(token.app)

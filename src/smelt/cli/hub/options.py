@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from smelt.cli.from_function import Given, Option
 from smelt.cli.options import QUIET as NOTHING_BUT_ERRORS
@@ -83,11 +83,13 @@ class TaskRequest:
 
 
 @contextmanager
-def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, lines in a log: what `Hub.label` and `Hub.add` tell of their progress."""
+def watched(
+    what: str, quiet: bool, unit: Literal["pictures", "files"] = "pictures"
+) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, lines in a log: what `Hub.label`, `Hub.add` and `Hub.backup` tell of their progress."""
     from smelt.system.progress import Progress
 
-    with Progress(quiet, "pictures") as watch:
+    with Progress(quiet, unit) as watch:
         before: list[int] = []
 
         def heard(done: int, total: int) -> None:

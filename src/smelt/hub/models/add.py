@@ -48,8 +48,11 @@ def add_model(
     *,
     limit: int = LARGEST,
     allow_pickle: bool = False,
+    queued: bool = False,
 ) -> ModelRow:
     """One more model, whole and sound, or none. Of the zoo's models only the name is kept, others are copied.
+
+    `queued`: a job to label it comes with it, in the same change of the store.
 
     `allow_pickle` is for `open_clip:` alone, which then makes safetensors of a pickle; the hub itself keeps none.
     """
@@ -58,10 +61,10 @@ def add_model(
         raise name_taken(name)
     if ref.startswith("zoo:"):
         row = _by_reference(ref, name, words, graph)
-        store.add_model(row, None)
+        store.add_model(row, None, queued=queued)
         return row
     folder, links = _folder(ref, allow_pickle)
-    return _copied(store, ref, folder, links, name, words, graph, limit)
+    return _copied(store, ref, folder, links, name, words, graph, limit, queued)
 
 
 def _name(ref: str) -> str:
@@ -79,6 +82,7 @@ def _copied(
     words: Words,
     graph: SemanticGraph,
     limit: int,
+    queued: bool,
 ) -> ModelRow:
     from smelt.hub.store.schema import FileRow
 
@@ -96,7 +100,7 @@ def _copied(
         kept_as = "submitted" if words.submitted_by else ref  # a submission comes in a folder that is gone at once
         row = _row(name, kept_as, facts, words, sum(size for _, size in sizes.values()), base, copied=True)
         row.files = [FileRow(name=file, sha256=digest, size=size) for file, (digest, size) in sorted(sizes.items())]
-        store.add_model(row, staged)
+        store.add_model(row, staged, queued=queued)
     return row
 
 

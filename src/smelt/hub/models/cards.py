@@ -42,7 +42,7 @@ _CARD = "name description status error architecture parameters licence submitted
 """What is shown of a model."""
 ModelStatus: TypeAlias = Literal["waiting", "labelling", "ready", "failed"]
 """waiting: no label on the hub's graph yet; labelling: a job is at it; failed: the last job could not."""
-JobStatus: TypeAlias = Literal["waiting", "running", "done", "failed"]
+JobStatus: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how much is done and how much there is."""
 
@@ -165,7 +165,7 @@ class Prediction(Shown):
 
 
 @dataclass(frozen=True)
-class LabelJob:
+class LabelJob(Shown):
     """Work in the background."""
 
     id: int
@@ -178,6 +178,14 @@ class LabelJob:
     created: datetime
     started: datetime | None
     finished: datetime | None
+    cancelled: bool = False
+    """Somebody wants it to end."""
+
+    def shown(self) -> list[Lines]:
+        far = f", {self.done:,} of {self.total:,}" if self.status == "running" and self.total else ""
+        wish = ", to be cancelled" if self.cancelled and self.status == "running" else ""
+        why = f": {self.error}" if self.error and self.status == "failed" else ""
+        return [Lines([f"{self.id}  {self.kind} {self.model}  {self.status}{far}{wish}{why}"])]
 
 
 @dataclass(frozen=True)
@@ -191,14 +199,12 @@ class Token:
 
 def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> ModelCards:
     """All models, or those that the words of a search fit, by name."""
-    from smelt.hub.store.jobs import job_rows
+    from smelt.hub.store.jobs import last_jobs
 
     words = search.lower().split()
     rows = [row for row in store.models() if _fits(row, words)]
     ready = labelling.digests(rows, graph)
-    last: dict[str, LabelJob] = {}
-    for job in job_rows(store):
-        last.setdefault(job.model, job)
+    last = last_jobs(store)
     return ModelCards(_card_of(row, row.name in ready, last.get(row.name)) for row in rows)
 
 
@@ -207,7 +213,7 @@ def card(store: HubStore, labelling: Labelling, graph: SemanticGraph, name: str)
     from smelt.hub.store.jobs import job_rows
 
     row = store.model(name)
-    job = next(iter(job_rows(store, name)), None)
+    job = next(iter(job_rows(store, name, 1)), None)
     files = tuple((file.name, file.size, file.sha256) for file in row.files)
     return _card_of(row, bool(labelling.digests([row], graph)), job, files)
 

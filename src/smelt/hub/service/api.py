@@ -38,7 +38,7 @@ __all__ = ["At", "router"]
 
 router = APIRouter(
     prefix="/api/v1",
-    responses={code: {"model": ProblemOut} for code in (400, 404, 413, 422, 429)},
+    responses={code: {"model": ProblemOut} for code in (400, 404, 413, 422, 429, 503)},
 )
 
 
@@ -202,13 +202,26 @@ async def submit(backend: At, request: Request) -> SubmitOut:
 @router.get("/jobs", summary="The latest jobs", tags=["jobs"])
 def jobs(backend: At, model: str | None = None) -> list[JobOut]:
     """The newest first, a hundred at most."""
-    return [JobOut.of(job) for job in backend.hub.jobs(model)[:100]]
+    return [JobOut.of(job) for job in backend.hub.jobs(model, 100)]
 
 
 @router.get("/jobs/{id}", summary="How far a job is", tags=["jobs"])
 def job(backend: At, id: int) -> JobOut:  # noqa: A002 - jobs have ids
     """Done and total count pictures and texts."""
     return JobOut.of(backend.job(id))
+
+
+@router.post(
+    "/jobs/{id}/cancel",
+    summary="End a job",
+    tags=["jobs"],
+    openapi_extra={"security": [{"token": []}]},
+    responses={code: {"model": ProblemOut} for code in (401, 403, 409)},
+)
+def cancel(backend: At, request: Request, id: int) -> JobOut:  # noqa: A002 - jobs have ids
+    """At any service of the hub, with the token that the model was sent with; a running job ends within seconds."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return JobOut.of(backend.cancel(id, secret if scheme.lower() == "bearer" else ""))
 
 
 @router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "DELETE"], include_in_schema=False)

@@ -2,7 +2,8 @@
 
     request ──► security headers, log ──► rate limit ──► body limit ──► pages │ api ──► backend ──► Hub
 
-It keeps no state of its own but caches; the hub is opened and closed by whoever makes the application.
+It keeps no state of its own but caches, so that several may serve one hub; the hub is opened and closed by whoever
+makes the application.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from smelt.hub.service.http.middleware import HeadRequests, SecurityHeaders
 from smelt.hub.service.problems import Refused, problem, without_paths
 from smelt.hub.service.render import STATIC
 from smelt.hub.service.settings import Settings
+from smelt.hub.store.database import HubUnavailable
 from smelt.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["create_app"]
 
+_RETRY = "2"
+"""Seconds after which a database that was away is asked for again."""
 LOG = logging.getLogger("smelt.hub.service")
 
 
@@ -64,7 +68,7 @@ def create_app(hub: Hub, *, settings: Settings | None = None) -> FastAPI:
     limits = {"submit": settings.upload_bytes, "think": settings.body_bytes, "read": 1_000_000}
     app.add_middleware(HeadRequests)
     app.add_middleware(BodyLimit, limits=limits, refuse=_refuse(app))
-    app.add_middleware(RateLimit, rates=settings.rates, refuse=_refuse(app))
+    app.add_middleware(RateLimit, rates=settings.rates, refuse=_refuse(app), shared=hub.limits)
     if settings.hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts))
     app.add_middleware(SecurityHeaders, refuse=_refuse(app))
@@ -87,6 +91,12 @@ def _answer_faults(app: FastAPI) -> None:
     def refused(request: Request, error: Refused) -> Response:
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
         return problem(request, error.status, error.message, {**headers, **error.headers})
+
+    @app.exception_handler(HubUnavailable)
+    def away(request: Request, error: HubUnavailable) -> Response:
+        LOG.warning("%s", without_paths(str(error)))
+        words = "the hub's database is away or busy; ask again in a moment"
+        return problem(request, 503, words, {"Retry-After": _RETRY})
 
     @app.exception_handler(SmeltError)
     def wrong(request: Request, error: SmeltError) -> Response:

@@ -23,6 +23,7 @@ from smelt.hub.service.pictures import decode, encode, groups, smaller
 from smelt.hub.service.problems import Refused, without_paths
 from smelt.hub.service.submissions.archive import check_folder, unpack
 from smelt.hub.service.submissions.uploads import receive
+from smelt.hub.store.database import HubUnavailable
 
 if TYPE_CHECKING:
     from starlette.datastructures import UploadFile
@@ -52,7 +53,7 @@ class HubBackend:
         self.hub, self.settings = hub, settings
         self._limiters: dict[str, anyio.CapacityLimiter] = {}
         self._selections, self._strengths = _RecentCache(64), _RecentCache(512)
-        self._thumbs, self._broadest = _RecentCache(4096), _RecentCache(2)
+        self._thumbs, self._broadest, self._labelled = _RecentCache(4096), _RecentCache(2), _RecentCache(2)
 
     def models(self, search: str = "", sort: str = "name") -> list[ModelCard]:
         """By name; the strongest, the largest or the newest first. What has no label yet comes last by strength."""
@@ -78,6 +79,21 @@ class HubBackend:
         if not 0 < number <= _LAST_JOB:  # more than a database's numbers hold
             raise Refused(404, "there is no job of this number")
         return _found(lambda: self.hub.job(number))
+
+    def cancel(self, number: int, secret: str) -> LabelJob:
+        """End a job; only who sent its model may."""
+        owner = self.hub.check_token(secret)
+        if owner is None:
+            raise Refused(401, "to cancel a job takes the token that its model was sent with")
+        job = self.job(number)
+        if not self.hub.has_model(job.model) or self.model(job.model).submitted_by != owner:
+            raise Refused(403, "only who sent a model may cancel its job")
+        try:
+            return self.hub.cancel_job(number)
+        except HubUnavailable:
+            raise
+        except SmeltError as error:
+            raise Refused(409, without_paths(str(error))) from None
 
     def strengths(self, card: ModelCard) -> Strengths | None:
         """What a model is good at; None where it has no label yet."""
@@ -167,12 +183,12 @@ class HubBackend:
             return await self._run(work, "submit", self.settings.submit_workers)
 
     def _select(self, form: TaskForm) -> Selection:
-        models = tuple((card.name, card.hash, card.label) for card in self.hub.models())
-        if not any(label for *_, label in models):
-            words = f"none of the {len(models)} models of this hub is labelled yet" if models else "this hub is empty"
+        changes = self.hub.changes  # before anything is looked at: what changes meanwhile is another answer's
+        if not self._labelled.get(changes, lambda: any(card.label for card in self.hub.models())):
+            count = len(self.hub.models())
+            words = f"none of the {count} models of this hub is labelled yet" if count else "this hub is empty"
             raise Refused(503, f"{words}, so none can be selected; ask again later", {"Retry-After": "10"})
-        key = (form, self.hub.graph.version, models)
-        return self._selections.get(key, lambda: self.hub.select(list(form.classes), **form.options))
+        return self._selections.get((form, changes), lambda: self.hub.select(list(form.classes), **form.options))
 
     def _predict(
         self, form: TaskForm, sent: Sequence[tuple[str, bytes]], words: dict[str, Any]
@@ -191,21 +207,21 @@ class HubBackend:
             unpack(folder, self.settings)
         check_folder(folder, self.settings)
         name, description = words["name"], words.get("description", "")[:2000]
-        if any(card.name == name for card in self.hub.models()):
+        if self.hub.has_model(name):
             raise Refused(409, f"there is a model named {name!r} already; choose another name")
         try:
-            card = self.hub.add(
+            return self.hub.accept(
                 folder,
                 name=name,
                 description=description,
                 licence=words.get("licence", "")[:200],
-                label=False,
                 limit=self.settings.unpacked_bytes,
                 submitted_by=owner,
             )
+        except HubUnavailable:
+            raise
         except SmeltError as error:
             raise Refused(422, without_paths(str(error).replace(str(folder), "the model"))) from None
-        return card, self.hub.start_label_job(card.name)
 
     async def _think(self, work: Callable[[], T]) -> T:
         return await self._run(work, "think", self.settings.workers)
@@ -252,5 +268,7 @@ def _together(parts: Sequence[Prediction]) -> Prediction:
 def _found(look: Callable[[], T]) -> T:
     try:
         return look()
+    except HubUnavailable:
+        raise
     except SmeltError as error:
         raise Refused(404, without_paths(str(error))) from None

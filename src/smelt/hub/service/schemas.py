@@ -263,6 +263,7 @@ class JobOut(BaseModel):
     created: datetime
     started: datetime | None
     finished: datetime | None
+    cancelled: bool = Field(description="somebody wants it to end; it may still run for a moment")
 
     @classmethod
     def of(cls, job: LabelJob) -> JobOut:

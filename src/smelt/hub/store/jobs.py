@@ -1,29 +1,34 @@
-"""Jobs: labelling in the background, one at a time in each process, with its progress in the store.
+"""Jobs: labelling in the background, one at a time in each worker, with its progress in the store.
 
-A running job says every few seconds that it is alive. One that has not for a while belongs to a process that died: it
-is taken up again by the next worker, and given up after three attempts. So a worker with nothing to do looks again as
-long as a job is running elsewhere: its process may yet die.
+All services of a hub see the same jobs, and each job has a lease: its owner says every few seconds that it is alive, by
+the database's clock. One that has not for a while belongs to a process that died: it is taken up again by the next
+worker, and given up after three attempts. What an owner writes counts only while the lease is its own. A wish to cancel
+a job stands in its row, where its owner finds it with the next note of progress.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, SmeltError
 from smelt.hub.models.cards import LabelJob, Progress, record
-from smelt.hub.store.schema import JobRow, now
+from smelt.hub.store.database import clock
+from smelt.hub.store.schema import JobRow
 from smelt.hub.store.store import HubStore
 
-__all__ = ["Worker", "background", "find_job", "job_rows", "queue_job"]
+__all__ = ["JobCancelled", "Worker", "background", "cancel_job", "find_job", "job_rows", "last_jobs", "queue_job"]
 
 _BEAT = 5.0
 """Seconds between two signs of life."""
@@ -34,6 +39,12 @@ _STEP = 0.3
 _PAUSE = 5.0
 """Seconds before a worker looks again."""
 _NICE = 5
+_OPEN = ("waiting", "running")
+_CANCELLED = "cancelled by request"
+
+
+class JobCancelled(SmeltError):
+    """Raised inside a job that somebody cancelled."""
 
 
 def background() -> None:
@@ -45,9 +56,9 @@ def background() -> None:
 
 def queue_job(store: HubStore, kind: str, model: str) -> int:
     """A new job; the one that is waiting or running for the same model, if there is one."""
-    with store.write() as session:
+    with store.write() as session:  # alone, or two would find none and make one each
         open_ = select(JobRow.id).where(
-            JobRow.kind == kind, JobRow.model == model, JobRow.status.in_(("waiting", "running"))
+            JobRow.kind == kind, JobRow.model == model, JobRow.status.in_(_OPEN), JobRow.cancelled.is_(False)
         )
         if (old := session.scalar(open_)) is not None:
             return old
@@ -57,14 +68,40 @@ def queue_job(store: HubStore, kind: str, model: str) -> int:
         return row.id
 
 
-def job_rows(store: HubStore, model: str | None = None) -> list[LabelJob]:
-    """All jobs, the newest first."""
+def job_rows(store: HubStore, model: str | None = None, most: int | None = None) -> list[LabelJob]:
+    """All jobs, or so many, the newest first."""
     with store.read() as session:
-        query = select(JobRow).order_by(JobRow.id.desc())
+        query = select(JobRow).order_by(JobRow.id.desc()).limit(most)
         return [
             record(LabelJob, row)
             for row in session.scalars(query if model is None else query.where(JobRow.model == model))
         ]
+
+
+def last_jobs(store: HubStore) -> dict[str, LabelJob]:
+    """The last job of every model whose last one did not end well."""
+    newest = select(func.max(JobRow.id)).group_by(JobRow.model)
+    with store.read() as session:
+        rows = session.scalars(select(JobRow).where(JobRow.id.in_(newest), JobRow.status != "done"))
+        return {row.model: record(LabelJob, row) for row in rows}
+
+
+def cancel_job(store: HubStore, number: int) -> LabelJob:
+    """End a job: one that waits at once, one that runs as soon as its worker hears of it, wherever that is."""
+    with store.write_rows() as session:
+        row = session.get(JobRow, number, with_for_update=True)
+        if row is None:
+            raise RecipeError(f"there is no job number {number}")
+        if row.status not in _OPEN:
+            raise RecipeError(f"job {number} is over already ({row.status})")
+        row.cancelled = True
+        if row.status == "waiting":
+            _end(row, "cancelled", _CANCELLED, clock(session))
+        return record(LabelJob, row)
+
+
+def _end(row: JobRow, status: str, error: str, at: datetime) -> None:
+    row.status, row.error, row.finished = status, error, at
 
 
 def find_job(store: HubStore, number: int) -> LabelJob:
@@ -81,16 +118,17 @@ class Worker:
 
     def __init__(self, store: HubStore, work: Callable[[str, Progress], None]):
         self._store, self._work = store, work
-        self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{_place()}:{id(self):x}"
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._again, self._poke = False, threading.Event()
-        self._ends: dict[int, dict[str, object]] = {}
-        """How jobs ended, until that is written down."""
+        self._again, self._poke, self._stays = False, threading.Event(), False
+        self._ends: dict[tuple[int, int], dict[str, object]] = {}
+        """How jobs ended, by number and attempt, until that is written down."""
 
-    def wake(self) -> None:
-        """There may be something to do."""
+    def wake(self, *, stay: bool = False) -> None:
+        """There may be something to do; `stay`: and from now on again and again, since others queue jobs, too."""
         with self._lock:
+            self._stays = self._stays or stay
             if self._stop.is_set() or (self._thread is not None and self._thread.is_alive()):
                 self._again = True
                 self._poke.set()
@@ -110,7 +148,7 @@ class Worker:
 
     def wait_for(self, number: int) -> None:
         """Until a job is over, here or in another process, or no further one is taken here."""
-        while not self._stop.is_set() and find_job(self._store, number).status in ("waiting", "running"):
+        while not self._stop.is_set() and find_job(self._store, number).status in _OPEN:
             self._stop.wait(_STEP)
 
     def _run(self) -> None:
@@ -122,7 +160,7 @@ class Worker:
                 while not self._stop.is_set() and (job := self._claim()) is not None:
                     self._do(*job)
                     self._write_ends()
-                later = self._others_work()
+                later = self._stays or self._is_work()
             if later:
                 self._poke.wait(_PAUSE)
                 self._poke.clear()
@@ -133,77 +171,111 @@ class Worker:
                     return
                 self._again = False
 
-    def _claim(self) -> tuple[int, str] | None:
-        with self._store.write() as session:
-            for old in session.scalars(select(JobRow).where(JobRow.status == "running")):
-                if self._is_dead(old):
-                    tired = old.attempts >= _ATTEMPTS
-                    old.status = "failed" if tired else "waiting"
-                    old.error = f"the process that did it ended {old.attempts} times" if tired else ""
-                    old.finished = now() if tired else None
+    def _claim(self) -> tuple[int, int, str] | None:
+        """The next job: its number, which attempt this is, and the model."""
+        if not self._is_work():  # a look costs nobody anything, a transaction that writes does
+            return None
+        with self._store.write_rows() as session:
+            at = clock(session)
+            held = select(JobRow).where(JobRow.status == "running").with_for_update(skip_locked=True)
+            for old in session.scalars(held):
+                if self._is_dead(old, at):
+                    _give_up(old, at)
             session.flush()
-            row = session.scalar(select(JobRow).where(JobRow.status == "waiting").order_by(JobRow.id).limit(1))
+            first = select(JobRow).where(JobRow.status == "waiting").order_by(JobRow.id).limit(1)
+            row = session.scalar(first.with_for_update(skip_locked=True))
             if row is None:
                 return None
             row.status, row.owner, row.attempts = "running", self._owner, row.attempts + 1
-            row.started = row.beat = now()
+            row.started = row.beat = at
             row.done, row.error = 0, ""
-            return row.id, row.model
+            return row.id, row.attempts, row.model
 
-    def _is_dead(self, row: JobRow) -> bool:
-        host, pid = row.owner.split(":")[:2] if row.owner.count(":") == 2 else ("", "")
+    def _is_dead(self, row: JobRow, at: datetime) -> bool:
+        host, pid, place = row.owner.split(":")[:3] if row.owner.count(":") == 3 else ("", "", "")
         if row.owner == self._owner:
             return True  # asked between two jobs: it was claimed, but nobody knew, or its end is not written down
-        if host == socket.gethostname() and pid.isdigit() and not _lives(int(pid)):
+        here = (host, place) == (socket.gethostname(), _place()) and place != ""
+        if here and pid.isdigit() and not _lives(int(pid)):
             return True
-        return row.beat is None or now() - row.beat > _SILENCE
+        return row.beat is None or at - row.beat > _SILENCE
 
-    def _do(self, number: int, model: str) -> None:
-        over = threading.Event()
-        beating = threading.Thread(target=self._beat, args=(number, over), name="smelt-hub-beat", daemon=True)
+    def _do(self, number: int, attempt: int, model: str) -> None:
+        over, wished = threading.Event(), threading.Event()
+        words = (number, attempt, over, wished)
+        beating = threading.Thread(target=self._beat, args=words, name="smelt-hub-beat", daemon=True)
         beating.start()
-        error = ""
+        status, error = "done", ""
         try:
-            self._work(model, self._noter(number))
+            self._work(model, self._noter(number, attempt, wished))
+        except JobCancelled as wish:
+            status, error = "cancelled", str(wish)
         except SmeltError as failure:
-            error = str(failure)
+            status, error = "failed", str(failure)
         except Exception as failure:  # a job may fail in any library; the service must go on
-            error = f"{type(failure).__name__}: {failure}"
+            status, error = "failed", f"{type(failure).__name__}: {failure}"
         finally:
             over.set()
             beating.join()
-        self._ends[number] = {"status": "failed" if error else "done", "error": error, "finished": now()}
+        self._ends[number, attempt] = {"status": status, "error": error}
 
     def _write_ends(self) -> None:
-        for number, end in list(self._ends.items()):
-            self._note(number, **end)
-            del self._ends[number]
+        for (number, attempt), end in list(self._ends.items()):
+            with self._store.write_rows() as session:
+                self._note(session, number, attempt, **end, finished=clock(session))
+            del self._ends[number, attempt]
 
-    def _others_work(self) -> bool:
-        """Whether a job is running in another process."""
+    def _is_work(self) -> bool:
+        """Whether a job is waiting, or running anywhere."""
         with self._store.read() as session:
-            return session.scalar(select(JobRow.id).where(JobRow.status == "running").limit(1)) is not None
+            return session.scalar(select(JobRow.id).where(JobRow.status.in_(_OPEN)).limit(1)) is not None
 
-    def _noter(self, number: int) -> Progress:
+    def _noter(self, number: int, attempt: int, wished: threading.Event) -> Progress:
         last = 0.0
 
         def note(done: int, total: int) -> None:
             nonlocal last
             if time.monotonic() - last > _STEP or done == total:
                 last = time.monotonic()
-                with contextlib.suppress(SmeltError):  # the work counts, not the note
-                    self._note(number, done=done, total=total)
+                with contextlib.suppress(SmeltError), self._store.write_rows() as session:  # the work counts
+                    if not self._note(session, number, attempt, done=done, total=total):
+                        wished.set()
+            if wished.is_set():
+                raise JobCancelled(_CANCELLED)
 
         return note
 
-    def _beat(self, number: int, over: threading.Event) -> None:
+    def _beat(self, number: int, attempt: int, over: threading.Event, wished: threading.Event) -> None:
         while not over.wait(_BEAT):
-            with contextlib.suppress(SmeltError):
-                self._note(number, beat=now())
+            with contextlib.suppress(SmeltError), self._store.write_rows() as session:
+                if not self._note(session, number, attempt, beat=clock(session)):
+                    wished.set()
 
-    def _note(self, number: int, **values: object) -> None:
-        with self._store.write() as session:
-            session.execute(update(JobRow).where(JobRow.id == number, JobRow.owner == self._owner).values(**values))
+    def _note(self, session: Session, number: int, attempt: int, **values: object) -> bool:
+        """Write something of a job of ours; False if it is to end: cancelled, or somebody else's by now."""
+        ours = (JobRow.id == number, JobRow.owner == self._owner, JobRow.attempts == attempt)
+        session.execute(update(JobRow).where(*ours, JobRow.status == "running").values(**values))
+        return session.scalar(select(JobRow.id).where(*ours, JobRow.cancelled.is_(False))) is not None
+
+
+def _give_up(row: JobRow, at: datetime) -> None:
+    """A job whose process died: for the next worker, unless it was cancelled or is what they die of."""
+    if row.cancelled:
+        _end(row, "cancelled", _CANCELLED, at)
+    elif row.attempts >= _ATTEMPTS:
+        _end(row, "failed", f"the process that did it ended {row.attempts} times", at)
+    else:
+        row.status, row.error, row.finished = "waiting", "", None
+
+
+@functools.cache
+def _place() -> str:
+    """Where the numbers of processes mean the same: this start of this machine, and this container of it."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{start}/{os.readlink('/proc/self/ns/pid').partition(':')[2].strip('[]')}"
+    except OSError:  # no Linux; the lease alone tells
+        return ""
 
 
 def _lives(pid: int) -> bool:

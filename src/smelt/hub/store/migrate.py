@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from smelt.errors import RecipeError
 from smelt.hub.store.database import Database
 
-__all__ = ["MIGRATIONS", "has_tables", "upgrade"]
+__all__ = ["MIGRATIONS", "has_tables", "newest_revision", "upgrade"]
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -24,6 +24,11 @@ def has_tables(database: Database) -> bool:
     """Whether a hub was ever made here."""
     with database.connection() as connection:
         return _current(connection) is not None
+
+
+def newest_revision() -> str:
+    """The revision of the tables that this Smelt works with."""
+    return str(ScriptDirectory(str(MIGRATIONS)).get_current_head())
 
 
 def upgrade(database: Database, folder: Path = MIGRATIONS) -> list[str]:

@@ -9,7 +9,19 @@ from typing import Any
 from sqlalchemy import BigInteger, DateTime, Double, ForeignKey, LargeBinary, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
-__all__ = ["Base", "FileRow", "GraphRow", "HubRow", "JobRow", "LabelRow", "ModelRow", "Moment", "TokenRow", "now"]
+__all__ = [
+    "Base",
+    "FileRow",
+    "GraphRow",
+    "HubRow",
+    "JobRow",
+    "LabelRow",
+    "LimitRow",
+    "ModelRow",
+    "Moment",
+    "TokenRow",
+    "now",
+]
 
 
 def now() -> datetime:
@@ -49,6 +61,8 @@ class HubRow(Base, kw_only=True):
     mark: Mapped[str] = mapped_column(String(32), default_factory=lambda: secrets.token_hex(16))
     """What `hub.id` in its folder holds."""
     created: Mapped[datetime] = mapped_column(Moment, default_factory=now)
+    changes: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Counts what was done to models, labels and graphs: by it a process knows that what it remembers still holds."""
 
 
 class GraphRow(Base, kw_only=True):
@@ -72,7 +86,7 @@ class ModelRow(Base, kw_only=True):
     ref: Mapped[str] = mapped_column(Text)
     copied: Mapped[bool]
     """Whether its files lie in the hub; else `ref` says where the model is."""
-    base: Mapped[str] = mapped_column(Text, default="")
+    base: Mapped[str] = mapped_column(Text, default="", index=True)
     family: Mapped[str] = mapped_column(String(50))
     architecture: Mapped[str] = mapped_column(String(200))
     parameters: Mapped[int] = mapped_column(BigInteger)
@@ -126,8 +140,10 @@ class JobRow(Base, kw_only=True):
     error: Mapped[str] = mapped_column(Text, default="")
     attempts: Mapped[int] = mapped_column(default=0)
     owner: Mapped[str] = mapped_column(String(200), default="")
-    """The process that runs it, and when it last said so."""
+    """The process that runs it, and when it last said so, by the database's clock."""
     beat: Mapped[datetime | None] = mapped_column(Moment, default=None)
+    cancelled: Mapped[bool] = mapped_column(default=False)
+    """Somebody wants it to end; whoever runs it looks here."""
     created: Mapped[datetime] = mapped_column(Moment, default_factory=now)
     started: Mapped[datetime | None] = mapped_column(Moment, default=None)
     finished: Mapped[datetime | None] = mapped_column(Moment, default=None)
@@ -144,3 +160,14 @@ class TokenRow(Base, kw_only=True):
     hash: Mapped[bytes] = mapped_column(LargeBinary)
     created: Mapped[datetime] = mapped_column(Moment, default_factory=now)
     revoked: Mapped[datetime | None] = mapped_column(Moment, default=None)
+
+
+class LimitRow(Base, kw_only=True):
+    """How much one client may still ask for, over all services of the hub: a token bucket."""
+
+    __tablename__ = "limits"
+    key: Mapped[str] = mapped_column(String(120), primary_key=True)
+    """The kind of request and the client's address."""
+    tokens: Mapped[float] = mapped_column(Double)
+    at: Mapped[float] = mapped_column(Double, index=True)
+    """When that was so, in seconds of the database's clock."""

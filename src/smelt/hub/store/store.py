@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
@@ -34,7 +34,7 @@ from smelt.hub.store.index_files import IndexFiles
 from smelt.hub.store.index_upkeep import convert_old_indexes, merge_indexes
 from smelt.hub.store.migrate import has_tables, upgrade
 from smelt.hub.store.names import name_taken
-from smelt.hub.store.schema import GraphRow, HubRow, LabelRow, ModelRow
+from smelt.hub.store.schema import GraphRow, HubRow, JobRow, LabelRow, ModelRow
 from smelt.hub.store.staging import Staging
 
 __all__ = ["HubStore"]
@@ -51,6 +51,7 @@ class HubStore:
         self.files = ContentStore(self.folder / "files")
         self.indexes = IndexFiles(self.folder / "indexes")
         self._staging = Staging(self.folder / "staging", database.write)
+        self._models: tuple[int, list[ModelRow]] | None = None
 
     @classmethod
     def create(cls, place: HubLocation) -> HubStore:
@@ -111,6 +112,9 @@ class HubStore:
     def write(self) -> AbstractContextManager[Session]:
         return self.database.write()
 
+    def write_rows(self, **options: float) -> AbstractContextManager[Session]:
+        return self.database.write_rows(**options)
+
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """A folder to make something in, gone at the end."""
@@ -130,6 +134,11 @@ class HubStore:
     def hub(self) -> HubRow:
         with self.read() as session:
             return session.scalars(select(HubRow)).one()
+
+    def changes(self) -> int:
+        """Another number whenever models, labels or the graph are others, whoever changed them."""
+        with self.read() as session:
+            return session.scalars(select(HubRow.changes)).one()
 
     def found(self, hub: HubRow, staged: Path, graph: GraphRow) -> None:
         """The hub itself, with its graph, which lies in a staged folder."""
@@ -153,6 +162,7 @@ class HubStore:
                 return False
             self._add_graph(session, staged, graph)
             hub.graph = graph.version
+            _count_change(session)
         return True
 
     def _add_graph(self, session: Session, staged: Path, graph: GraphRow) -> None:
@@ -167,13 +177,19 @@ class HubStore:
             kept = [*kept, session.scalars(select(HubRow.graph)).one()]  # it may have grown once more since
             session.execute(delete(LabelRow).where(LabelRow.graph.not_in(kept)))
             session.execute(delete(GraphRow).where(GraphRow.version.not_in(kept)))
+            _count_change(session)
             session.flush()
             self._sweep(session)
         merge_indexes(self)
 
     def models(self) -> list[ModelRow]:
+        """All of them by name. They are read again only when the hub has changed."""
         with self.read() as session:
-            return list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
+            changes = session.scalars(select(HubRow.changes)).one()
+            known = self._models
+            if known is None or known[0] != changes:
+                known = self._models = changes, list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
+        return list(known[1])
 
     def model(self, name: str) -> ModelRow:
         """A model and its files."""
@@ -188,8 +204,8 @@ class HubStore:
         with self.read() as session:
             return _has_model(session, name)
 
-    def add_model(self, row: ModelRow, staged: Path | None) -> None:
-        """A checked model, with the folder in which its files lie if it brings any."""
+    def add_model(self, row: ModelRow, staged: Path | None, *, queued: bool = False) -> None:
+        """A checked model, with the folder in which its files lie if it brings any; `queued`: and a job to label it."""
         with self.write() as session:
             if _has_model(session, row.name):
                 raise name_taken(row.name)
@@ -200,6 +216,9 @@ class HubStore:
                         f"{row.name} is a change of {base}, which was removed meanwhile; add {base} first"
                     )
             session.add(row)
+            if queued:
+                session.add(JobRow(kind="label", model=row.name))
+            _count_change(session)
             session.flush()
             if staged is not None:
                 for file in row.files:
@@ -220,6 +239,7 @@ class HubStore:
                 session.execute(delete(ModelRow).where(ModelRow.id == row.id))
                 if session.scalar(select(ModelRow.id).where(ModelRow.hash == row.hash)) is None:
                     session.execute(delete(LabelRow).where(LabelRow.model == row.hash))
+                _count_change(session)
             with self.write() as session:
                 self._sweep(session)
         merge_indexes(self)
@@ -272,6 +292,7 @@ class HubStore:
             else:
                 old.seconds, old.made = row.seconds, row.made
                 self.indexes.sweep(set(session.scalars(select(LabelRow.digest))))
+            _count_change(session)
         merge_indexes(self)
         return "kept"
 
@@ -301,6 +322,11 @@ class HubStore:
 
     def close(self) -> None:
         self.database.close()
+
+
+def _count_change(session: Session) -> None:
+    """Tell every process that what it remembers is old."""
+    session.execute(update(HubRow).values(changes=HubRow.changes + 1))
 
 
 def _has_model(session: Session, name: str) -> bool:

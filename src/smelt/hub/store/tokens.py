@@ -1,4 +1,7 @@
-"""Tokens: who may submit models. `smelt_<public>_<secret>`; the store keeps a salted, slow hash of the secret."""
+"""Tokens: who may submit models. `smelt_<public>_<secret>`; the store keeps a salted, slow hash of the secret.
+
+Nothing of them is remembered in a process: a token that is revoked at one service is worthless at all others.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Tokens:
 
     def revoke(self, name: str) -> None:
         """Make a token worthless."""
-        with self._store.write() as session:
+        with self._store.write_rows() as session:
             row = session.scalar(select(TokenRow).where(TokenRow.name == name))
             if row is None:
                 raise RecipeError(unknown("token", name, session.scalars(select(TokenRow.name))))

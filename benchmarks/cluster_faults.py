@@ -1,6 +1,6 @@
 """Merges by workers of which something dies or hangs at a random moment: the bytes, and what it cost.
 
-    python benchmarks/cluster_faults.py [worker node driver hang] [--trials 5] [--seed 0] [-o results/cluster_faults.json]
+    python benchmarks/cluster_faults.py [worker node driver hang] [--trials 5] [-o results/cluster_faults.json]
 
 `worker` kills a worker process (kill -9), `hang` stops one without ending it (SIGSTOP), `driver` kills the process
 that hands out the work, and another goes on with --resume; all with two worker processes. `node` kills one of three
@@ -122,6 +122,7 @@ class Runner:
         told = getattr(self, f"_{kind}")(words, after)
         seconds = time.monotonic() - began
         equal = files(self.work / "out") == expected
+        shutil.rmtree(self.work / "out")
         left = [path.name for path in self.work.iterdir() if path.name.startswith(".out")]
         return {
             "kind": kind,

@@ -52,6 +52,8 @@ class Option:
     show_default: bool | str = True
     complete: str = ""
     """What a shell offers for it: a kind of names (`smelt.cli.completion.names`). Paths are offered where it is one."""
+    stores: bool = False
+    """Of a path: whether it may be a place in an object store, s3://bucket/name, too."""
     own: bool = False
     """The command's own, which `Given.call` does not hand on."""
 
@@ -134,6 +136,11 @@ class Command:
         self.__name__, self.__doc__, self.__module__ = body.__name__, body.__doc__, body.__module__
 
     def __call__(self, **flags: Any) -> None:
+        for name, option in self.options.items():
+            if isinstance(flags[name], Path) and not option.stores:
+                from smelt.files.writing import refuse_url
+
+                refuse_url(flags[name])
         self.body(Given(self, flags))
 
     def function(self) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ __all__ = [
     "METHOD",
     "MODEL",
     "MODELS",
+    "MODEL_OUT",
     "OUT",
     "POOL",
     "QUIET",
@@ -59,6 +60,7 @@ MODEL = Option(
     complete="models",
 )
 OUT = Option("The folder to write.", ("-o", "--out"), type=Path)
+MODEL_OUT = OUT.but("The folder to write; also s3://BUCKET/NAME, gs:// or az://.", stores=True)
 POOL = Option(
     "Base and models by the name of a shipped pool or a YAML file: MergeBench/gemma-2-2b.",
     type=str,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.sink.output_file import output_place
 from smelt.engine.sink.verify import Verification, verify_folder
 
 if TYPE_CHECKING:
@@ -15,8 +16,13 @@ __all__ = ["check_models", "verify"]
 
 
 def verify(folder: str | Path) -> Verification:
-    """Recompute every hash of a merged model's folder and compare it with its manifest."""
-    return verify_folder(Path(folder))
+    """Recompute every hash of a merged model's folder (or s3://bucket/name) and compare it with its manifest."""
+    place = output_place(folder)
+    if isinstance(place, Path):
+        return verify_folder(place)
+    from smelt.engine.sink.objects.verify import verify_objects
+
+    return verify_objects(place)
 
 
 def check_models(

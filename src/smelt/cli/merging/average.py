@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, LORA, OUT, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, LORA, MODEL_OUT, THREADS
 
 if TYPE_CHECKING:
     from smelt.prepare.average import Averages
@@ -20,7 +20,7 @@ __all__ = ["average"]
     "smelt.prepare.merge:merge",
     "smelt.recipe.words:RecipeWords",
     run=Argument("The folder of a training run: checkpoint-500, ...", metavar="RUN", type=Path),
-    out=OUT.but(default=None),
+    out=MODEL_OUT.but(default=None),
     last=Option("How many of the steps, counted from the end.", min=1),
     every=Option("Only every so many-th step, counted from the end.", min=1),
     since=Option("No step before this one.", ("--from", "--since")),

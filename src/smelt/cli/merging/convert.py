@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, MEMORY, OUT, SHARD_SIZE, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, MEMORY, MODEL_OUT, SHARD_SIZE, THREADS
 
 if TYPE_CHECKING:
     from smelt.engine.convert.convert import ConvertSummary
@@ -17,7 +17,7 @@ __all__ = ["convert"]
 @command(
     "smelt.engine.convert.convert:convert",
     model=Argument("A folder, a file, hf:org/name, zoo:name, BASE+ADAPTER.", metavar="MODEL", complete="models"),
-    out=OUT.but("The folder to write, or NAME.safetensors for the weights in one file."),
+    out=MODEL_OUT.but("The folder to write (also s3://BUCKET/NAME), or NAME.safetensors for the weights in one file."),
     dtype=Option(
         "bfloat16, float16, float32, float64; as stored by default, and bfloat16 of a quantised model.",
         complete="dtypes",

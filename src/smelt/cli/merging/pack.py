@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, OUT, SHARD_SIZE, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, MODEL_OUT, OUT, SHARD_SIZE, THREADS
 
 if TYPE_CHECKING:
     from smelt.engine.convert.pack import PackSummary, UnpackSummary
@@ -39,7 +39,7 @@ def pack(given: Given) -> None:
 @command(
     "smelt.engine.convert.pack:unpack",
     pack=Argument("A delta pack, or any other reference to a model.", metavar="PACK", complete="models"),
-    out=OUT,
+    out=MODEL_OUT,
     shard_size=SHARD_SIZE,
     threads=THREADS,
     resume=Option("Continue a run that was stopped."),

@@ -20,7 +20,7 @@ __all__ = ["verify"]
 
 @command(
     "smelt.inspection.checks:verify",
-    folder=Argument("The folder of a merged model.", metavar="OUT", type=Path),
+    folder=Argument("The folder of a merged model; also s3://bucket/name.", metavar="OUT", type=Path, stores=True),
     as_json=JSON,
 )
 def verify(given: Given) -> None:

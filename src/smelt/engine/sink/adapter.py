@@ -62,9 +62,8 @@ class AdapterSink(Sink):
         self._components = components_in(pool.base.tensors)
         self._whole: dict[str, Tensor] = {}
         self._lock = Lock()
-        self._lost = self._total = 0.0
-        self._shares: dict[str, float] = {}
-        """The share of each layer's change that the cut lost."""
+        self._squares: dict[str, tuple[float, float]] = {}
+        """Of each layer's change the squared size, and of that what the cut lost."""
         self._faults: dict[int, str] = {}
         self._stages, self._summed_rank = plan.stage_names, summed_rank(pool)
 
@@ -142,9 +141,7 @@ class AdapterSink(Sink):
                 up.reshape(len(up), -1, *(1 for _ in kernel)).contiguous(),
             )
             self._merged.transposed[item.key] = turned
-            self._total += factors.square
-            self._lost += factors.lost
-            self._shares[item.key] = math.sqrt(factors.lost / factors.square) if factors.square else 0.0
+            self._squares[item.key] = factors.square, factors.lost
 
     def _keep_whole(self, item: Item, merged: Tensor, change: Tensor) -> None:
         named = (".weight", ".bias", ".in_proj_bias") if self._layout == "kohya" else (".weight", ".bias")
@@ -159,12 +156,14 @@ class AdapterSink(Sink):
 
     def report(self) -> dict[str, Any]:
         """The rank, and the share of the merged change's size (Frobenius norm) that the cut lost: overall and worst."""
-        worst = max(self._shares, key=lambda key: self._shares[key], default=None)
+        shares = {key: math.sqrt(lost / size) if size else 0.0 for key, (size, lost) in sorted(self._squares.items())}
+        worst = max(shares, key=lambda key: shares[key], default=None)
+        total, lost = (math.fsum(one[at] for one in self._squares.values()) for at in (0, 1))
         return {
             "rank": self._rank,
             "layout": self._layout,
-            "lost": math.sqrt(self._lost / self._total) if self._total else 0.0,
-            "worst": self._shares[worst] if worst is not None else 0.0,
+            "lost": math.sqrt(lost / total) if total else 0.0,
+            "worst": shares[worst] if worst is not None else 0.0,
             "worst_tensor": worst,
             "whole": sorted(self._merged.changes),
         }

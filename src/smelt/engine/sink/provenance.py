@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.errors import CorruptFile
 from smelt.files.identity import HashKind
-from smelt.files.reading import read_json
+from smelt.files.reading import parse_json, read_bytes, read_json
 from smelt.files.writing import OutputMark
 from smelt.version import __version__
 
@@ -30,6 +30,7 @@ __all__ = [
     "find_manifest",
     "is_made_by",
     "model_card",
+    "parse_manifest",
     "read_manifest",
 ]
 
@@ -99,13 +100,18 @@ def read_manifest(folder: Path) -> tuple[dict[str, ManifestEntry], bool]:
     A CorruptFile says why nothing can be read from it.
     """
     path = folder / MANIFEST
+    return parse_manifest(read_bytes(path), str(path))
+
+
+def parse_manifest(content: bytes, label: str) -> tuple[dict[str, ManifestEntry], bool]:
+    """The same of a manifest's bytes."""
     try:
-        manifest = read_json(path)
+        manifest = parse_json(content, label)
         body = {key: value for key, value in manifest.items() if key != _SEAL}
         files = {name: _entry(entry) for name, entry in manifest["files"].items()}
-        return files, manifest.get(_SEAL) == _seal(body) and path.read_bytes() == _encode(manifest)
+        return files, manifest.get(_SEAL) == _seal(body) and content == _encode(manifest)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise CorruptFile(f"{path}: is not a manifest that Smelt wrote") from None
+        raise CorruptFile(f"{label}: is not a manifest that Smelt wrote") from None
 
 
 def find_manifest(folder: Path) -> dict[str, ManifestEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from smelt.files.hashing.blake3 import blake3_of
 from smelt.files.identity import hash_file
 from smelt.formats.file_kinds import TOOL_FILES, FileKind, kind_of, shown, some_of
 
-__all__ = ["Verification", "verify_folder"]
+__all__ = ["WHAT_FOR", "Verification", "content_fault", "verify_folder"]
 
-_WHAT_FOR: dict[FileKind, str] = {
+WHAT_FOR: dict[FileKind, str] = {
     "weights": "could be loaded as weights",
     "pickle": "could run code when it is loaded",
     "code": "could be run",
@@ -26,6 +26,7 @@ _WHAT_FOR: dict[FileKind, str] = {
     "template": "could change the prompts",
     "config": "could change what is loaded",
 }
+"""What a program could do with a file of a kind that the manifest does not know."""
 
 
 @dataclass(frozen=True)
@@ -120,19 +121,24 @@ def _file_faults(home: _Home, files: Mapping[str, ManifestEntry]) -> list[str]:
     faults = {name: home.fault(name) for name in files}
     for name, fault in faults.items():
         if fault is None:
-            faults[name] = _content_fault(home.folder / name, name, files[name])
+            faults[name] = _file_fault(home.folder / name, name, files[name])
     return [fault for fault in faults.values() if fault is not None]
 
 
-def _content_fault(path: Path, name: str, wanted: ManifestEntry) -> str | None:
+def _file_fault(path: Path, name: str, wanted: ManifestEntry) -> str | None:
     try:
-        size = path.stat().st_size
-        if size != wanted.size:
-            return f"{shown(name)}: has {size:,} bytes instead of {wanted.size:,}"
-        digest = {"blake3": blake3_of, "sha256": hash_file}[wanted.kind](path)
+        return content_fault(
+            name, wanted, path.stat().st_size, lambda: {"blake3": blake3_of, "sha256": hash_file}[wanted.kind](path)
+        )
     except OSError as error:
         return f"{shown(name)}: cannot be read ({error.strerror or error})"
-    if digest == wanted.digest:
+
+
+def content_fault(name: str, wanted: ManifestEntry, size: int, digest: Callable[[], str]) -> str | None:
+    """How a file's size or hash differs from what the manifest says."""
+    if size != wanted.size:
+        return f"{shown(name)}: has {size:,} bytes instead of {wanted.size:,}"
+    if digest() == wanted.digest:
         return None
     kind = {"blake3": "BLAKE3", "sha256": "SHA-256"}[wanted.kind]
     return f"{shown(name)}: its content has changed ({kind} differs from the manifest)"
@@ -163,4 +169,4 @@ def _strangers(folder: Path, known: Set[str]) -> Iterator[tuple[str, str | None]
                 yield name, "leads to another folder"
             else:
                 kind = kind_of(name)
-                yield name, _WHAT_FOR[kind] if kind else None
+                yield name, WHAT_FOR[kind] if kind else None

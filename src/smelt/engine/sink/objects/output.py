@@ -51,14 +51,14 @@ class ObjectOutput:
     def __init__(
         self,
         out: ObjectPlace,
+        store: ObjectStore,
         fingerprint: str,
         *,
         inputs: Mapping[Path, FileIdentity],
         resume: bool,
         force: bool,
     ):
-        self.place, self._inputs, self._force = out, inputs, force
-        self.store = open_store(out)
+        self.place, self.store, self._inputs, self._force = out, store, inputs, force
         self.finished: set[str] = set()
         self._published = False
         self._lock = RunLock(self.store, out, state_key(out))
@@ -178,6 +178,7 @@ class OutputInStore(KindOfOutput):
 
     def __init__(self, out: ObjectPlace):
         self.out, self.name = out, out.name
+        self._store = open_store(out)
         self.kept = f"what has arrived is kept in {out}, where it cannot be seen yet"
 
     def check_plan(self, plan: Plan) -> None:
@@ -185,31 +186,28 @@ class OutputInStore(KindOfOutput):
             raise RecipeError(f"{self.out}: an output in a store is a folder; name one without .safetensors")
 
     def is_there(self) -> bool:
-        return open_store(self.out).head(self.out.inside(MANIFEST)) is not None
+        return self._store.head(self.out.inside(MANIFEST)) is not None
 
     def already_made(self, ready: ReadyMerge, known: Mapping[Path, FileDigest]) -> bool:
-        store = open_store(self.out)
-        manifest = read_manifest_at(store, self.out)
-        sizes = sizes_at(store, self.out)
+        manifest = read_manifest_at(self._store, self.out)
+        sizes = sizes_at(self._store, self.out)
         parents, statistics = ready.parent_hashes(known), ready.statistics_hashes(known)
         return is_made_by(manifest, ready.hash, parents, statistics, sizes.get)
 
     def clear_finished(self) -> None:
-        store = open_store(self.out)
-        for one in list(store.list_objects(_beside(self.out, ""))):
-            store.delete(one.key)
+        for one in list(self._store.list_objects(_beside(self.out, ""))):
+            self._store.delete(one.key)
 
     def check(self, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
         """Refuse a place that is taken, or that cannot be written to, before any work is done."""
-        store = open_store(self.out)
-        there = names_at(store, self.out)
+        there = names_at(self._store, self.out)
         if not there:
             return
         if MANIFEST not in there:
-            found = read_state(store, state_key(self.out))
+            found = read_state(self._store, state_key(self.out))
             if found is not None and set(there) <= {*found[0].published, *found[0].stale}:
                 return  # of a run that was killed while it published
-        if not is_made_by_smelt(store, self.out):
+        if not is_made_by_smelt(self._store, self.out):
             raise OutputError(
                 f"{self.out} already exists and is not an output of this kind (it has no {MANIFEST} that Smelt wrote), "
                 f"so it is kept, with or without {option('force')}; choose another place, or remove it yourself"
@@ -220,13 +218,12 @@ class OutputInStore(KindOfOutput):
             )
 
     def open(self, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool) -> ObjectOutput:
-        return ObjectOutput(self.out, fingerprint, inputs=inputs, resume=resume, force=force)
+        return ObjectOutput(self.out, self._store, fingerprint, inputs=inputs, resume=resume, force=force)
 
     def size_of_adapter(self) -> tuple[int, int]:
-        store = open_store(self.out)
-        name, size = next(one for one in sizes_at(store, self.out).items() if one[0].endswith(".safetensors"))
-        length = int.from_bytes(store.get(self.out.inside(name), 0, 8), "little")
-        header: Any = parse_json(store.get(self.out.inside(name), 8, length), name)
+        name, size = next(one for one in sizes_at(self._store, self.out).items() if one[0].endswith(".safetensors"))
+        length = int.from_bytes(self._store.get(self.out.inside(name), 0, 8), "little")
+        header: Any = parse_json(self._store.get(self.out.inside(name), 8, length), name)
         return len(header.keys() - {"__metadata__"}), size
 
 

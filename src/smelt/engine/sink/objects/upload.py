@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Item
 from smelt.engine.sink.objects.buffers import PartBuffers
-from smelt.engine.sink.parts import FIRST_BYTES, cut_into_parts
+from smelt.engine.sink.parts import FIRST_BYTES, PART_BYTES, cut_into_parts
 from smelt.engine.sink.shards import Shard
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.hashing.blake3 import TreeHash
@@ -50,7 +50,7 @@ class FileUpload:
         self._head_size = len(head)
         self.size = self._head_size + sum(info.nbytes for info in shard.tensors.values())
         cuts = places_to_cut([(self._offsets[key], info.nbytes) for key, info in shard.tensors.items()])
-        self.parts = cut_into_parts(self.size, cuts, first=FIRST_BYTES)
+        self.parts = cut_into_parts(self.size, cuts, first=FIRST_BYTES, least=LEAST)
         self._ends = [end for _, end in self.parts]
         self._open = {number: _OpenPart(end - start) for number, (start, end) in enumerate(self.parts, 1)}
         self._arrived: dict[int, Part] = {}
@@ -205,6 +205,7 @@ class _OpenPart:
         return buffer
 
 
+LEAST = PART_BYTES
 INSIDE = 1 << 23
 """Bytes of a tensor between two places where a file may be cut."""
 

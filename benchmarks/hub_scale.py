@@ -185,9 +185,7 @@ def write_segment(path: Path, base: Base, read: np.ndarray, first: int, count: i
     return int(at[-1])
 
 
-def block_of(
-    base: Base, pair: int, share: np.ndarray, turned: np.ndarray, draw: np.random.Generator
-) -> np.ndarray:
+def block_of(base: Base, pair: int, share: np.ndarray, turned: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """A pair's models and masks, as a segment has them."""
     models = np.flatnonzero(draw.random(len(share), dtype=np.float32) < share)
     return np.concatenate([models.astype("<u2").view(np.uint8), base.masks[pair][turned[models]].ravel()])
@@ -195,7 +193,10 @@ def block_of(
 
 def finish(file: object, base: Base, at: np.ndarray, first: int, count: int) -> None:
     """The other columns, the foot and the tail. The digest of the blocks is left out: nobody verifies a hole."""
-    keys = [LabelKey(f"model {number}", "made up", "none", "caption").dump().encode() for number in range(first, first + count)]
+    keys = [
+        LabelKey(f"model {number}", "made up", "none", "caption").dump().encode()
+        for number in range(first, first + count)
+    ]
     pairs = np.zeros(len(base.ids), pair_type(NODES))
     pairs["beater"] = base.ids
     pairs["start"] = at[:-1] - np.repeat(at[base.offsets[:-1]], np.diff(base.offsets))

@@ -80,7 +80,7 @@ def test_a_damaged_old_index_is_dropped_and_its_label_made_anew(hub, tmp_path):
     content[-1] ^= 1
     first.write_bytes(content)
     with pytest.raises(CorruptFile, match="cannot be read as an index"):
-        convert(first, tmp_path / "new")
+        convert(first, tmp_path / "new", lambda version: hub.graph)
     with Hub.open(hub.folder) as opened:
         with pytest.raises(CorruptFile, match=r"is damaged .*`smelt hub label \w+ --force`"):
             opened.select(CLASSES, nodes=2)

@@ -2,11 +2,11 @@
 
     python benchmarks/hub_scale.py --folder /somewhere [--models 1000 10000 100000] [--whole 1000] [-o OUT.json]
 
-The labels are made up, straight in the form of a hub's index (labels/segment_file.py), 4,096 models to a file: a hidden
-tree over the nodes, in which a node is beaten mostly by its relatives (by numbers near its own, as 1 over the distance),
-and on the more pictures the nearer they are. One such model with twice as many entries as wanted is drawn; every model
-of the hub is a thinning of it with its own share (0.35 to 0.65) and its own pictures, so that all differ. The mean
-length of a list is in the result.
+The labels are made up, straight in the form of a hub's index (labels/segment_file.py), 4,096 models to a file: a
+hidden tree over the nodes, in which a node is beaten mostly by its relatives (by numbers near its own, as 1 over the
+distance), and on the more pictures the nearer they are. One such model with twice as many entries as wanted is drawn;
+every model of the hub is a thinning of it with its own share (0.35 to 0.65) and its own pictures, so that all differ.
+The mean length of a list is in the result.
 
 The whole index of 100,000 models takes a terabyte. Where `--whole` is less than the models, the files have holes: of
 all that a selection does not read, which are the pairs of nodes that are not both among those of one of the tasks here.
@@ -185,9 +185,7 @@ def write_segment(path: Path, base: Base, read: np.ndarray, first: int, count: i
     return int(at[-1])
 
 
-def block_of(
-    base: Base, pair: int, share: np.ndarray, turned: np.ndarray, draw: np.random.Generator
-) -> np.ndarray:
+def block_of(base: Base, pair: int, share: np.ndarray, turned: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """A pair's models and masks, as a segment has them."""
     models = np.flatnonzero(draw.random(len(share), dtype=np.float32) < share)
     return np.concatenate([models.astype("<u2").view(np.uint8), base.masks[pair][turned[models]].ravel()])
@@ -195,11 +193,15 @@ def block_of(
 
 def finish(file: object, base: Base, at: np.ndarray, first: int, count: int) -> None:
     """The other columns, the foot and the tail. The digest of the blocks is left out: nobody verifies a hole."""
-    keys = [LabelKey(f"model {number}", "made up", "none", "caption").dump().encode() for number in range(first, first + count)]
+    keys = [
+        LabelKey(f"model {number}", "made up", "none", "caption").dump().encode()
+        for number in range(first, first + count)
+    ]
     pairs = np.zeros(len(base.ids), pair_type(NODES))
     pairs["beater"] = base.ids
     pairs["start"] = at[:-1] - np.repeat(at[base.offsets[:-1]], np.diff(base.offsets))
     columns = {
+        "standing": np.broadcast_to(np.uint32(0), (count, NODES + 1)),
         "digests": np.frombuffer(b"".join(hashlib.sha256(key).digest() for key in keys), np.uint8).reshape(-1, 32),
         "keys": np.frombuffer(b"".join(keys), np.uint8),
         "key_ends": np.cumsum([0, *map(len, keys)]).astype("<u8"),
@@ -217,7 +219,8 @@ def finish(file: object, base: Base, at: np.ndarray, first: int, count: int) -> 
         code = array.dtype.str if array.dtype.names is None else "<u2<u4"
         places[name] = [position, code, list(array.shape)]
         file.seek(position)
-        file.write(array.tobytes())
+        if name != "standing":  # a hole; no selection reads it
+            file.write(array.tobytes())
         position += array.nbytes
     position += -position % 64
     file.seek(position)

@@ -4,9 +4,10 @@ import signal
 
 import pytest
 
-from hub_processes import WAY, add, add_many, ended, start
+from hub_processes import WAY, add, add_and_merge, add_many, ended, start
 from pico_hub import model, new_hub
 from smelt.hub.hub import Hub
+from smelt.hub.labels.index import Index
 
 KILLED = -signal.SIGKILL
 POINTS = [
@@ -61,6 +62,49 @@ def test_a_killed_labelling_leaves_a_whole_model_that_waits(place, tmp_path, poi
         assert list((place / "labels").glob("*")) + list((place / "indexes").glob("*.segment")) == []
         assert hub.label() == ["knows"]
         assert hub.model("knows").status == "ready"
+
+
+@pytest.mark.parametrize(
+    ("point", "after", "lie_there"),
+    [
+        ("smelt.hub.store.index_upkeep:merge_segments", True, 2),  # written, but not in its place
+        ("smelt.hub.store.index_files:IndexFiles._place", True, 2),  # the label's own file
+        ("smelt.hub.store.index_files:IndexFiles.replace", False, 2),
+        ("smelt.hub.store.index_files:IndexFiles.replace", True, 1),  # before the transaction's end
+    ],
+)
+def test_a_killed_merge_of_the_index_leaves_the_old_files_or_the_new_one(place, tmp_path, point, after, lie_there):
+    with Hub.open(place) as hub:
+        hub.add(model(tmp_path / "first"))
+        want = {card.name for card in hub.models()}
+    assert ended(start(add_and_merge, place, model(tmp_path / "second", "guesses1"), point, after)) == KILLED
+    assert len(list((place / "indexes").glob("*.segment"))) == lie_there
+    with Hub.open(place) as hub:
+        if point.endswith("_place"):  # killed before the label's row was written
+            assert hub.label() == ["second"]
+        graph = hub.graph
+        table = hub._labelling.indexes(None, graph)
+        assert set(table) == want | {"second"}
+        assert hub.label() == [], "nothing is damaged"
+        for name in table:
+            row = hub._store.model(name)
+            alone = Index.build(hub._labelling.archive(row, graph), graph)
+            assert table[name].right([1, 2, 3])[0].tolist() == alone.right([1, 2, 3])[0].tolist()
+    assert len(list((place / "indexes").glob("*.segment"))) in (1, 2)
+    assert list((place / "staging").iterdir()) == []
+
+
+def test_readers_select_while_a_writer_adds_and_merges(place, tmp_path):
+    names = ("guesses1", "guesses2")
+    with Hub.open(place) as reader:
+        reader.add(model(tmp_path / "first"))
+        for number, name in enumerate(names):
+            process = start(add_and_merge, place, model(tmp_path / f"more{number}", name))
+            while process.is_alive():
+                assert len(reader._labelling.indexes(None, reader.graph)) >= number + 1
+            assert ended(process) == 0
+            assert len(reader._labelling.indexes(None, reader.graph)) == number + 2
+    assert len(list((place / "indexes").glob("*.segment"))) < 4
 
 
 def test_two_writers_at_once_lose_nothing_and_one_gets_the_name(place, tmp_path):

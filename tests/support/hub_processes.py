@@ -88,6 +88,18 @@ def add(
             os._exit(3 if "already" in str(error) else 1)
 
 
+def add_and_merge(place: str, folder: Path, point: str = "", after: bool = False) -> None:
+    """Add and label a model where two files of the index are enough to become one, to be killed at a point."""
+    from smelt.hub.hub import Hub
+    from smelt.hub.store import index_files
+
+    index_files._TOGETHER = 2
+    with Hub.open(place) as hub:
+        if point:
+            kill_at(point, 1, after=after)
+        hub.add(folder)
+
+
 def add_many(place: str, folders: list[Path], ready: Any, files: Any = None) -> None:
     """Add models one after the other, starting when all processes are ready; exit code: how many were refused."""
     from smelt.errors import RecipeError

@@ -67,12 +67,19 @@ class Index:
         """As the one index of a file, whole or not at all."""
         one = self.segment
         nodes = (self._alone(one.of_node(node)) for node in range(one.nodes))
-        return save_segment(Path(path), [self.key], one.graph_pictures, one.numbered, one.pictures, nodes)
+        standing = one.standing[self.number : self.number + 1]
+        return save_segment(Path(path), [self.key], standing, one.graph_pictures, one.numbered, one.pictures, nodes)
 
     @classmethod
     def open(cls, path: str | Path) -> Index:
         """The first index of a file, memory-mapped: only the lists that are asked for are read."""
         return cls(Segment.open(Path(path)))
+
+    @property
+    def standing(self) -> NDArray[np.uint32]:
+        """Right answers on each leaf of the graph, where it chooses among all leaves; then those on each style."""
+        found: NDArray[np.uint32] = self.segment.standing[self.number]
+        return found
 
     def verify(self) -> None:
         """Compare a file with the digest that was written into it."""

@@ -7,11 +7,13 @@ by new nodes, since numbers are never given anew. Then the old pictures are scor
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smelt.errors import RecipeError
+from smelt.hub.labels.right_answers import counted_pictures, right_answers
 from smelt.hub.labels.segment import Entries, Segment, assembled
 
 if TYPE_CHECKING:
@@ -20,20 +22,36 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.label import Label
 
-__all__ = ["beaters", "built"]
+__all__ = ["beaters", "built", "leaves", "with_standing"]
 
 
 def built(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | None) -> Segment:
     """The index of a label; `before` is that on the beginning of the graph: a segment, and the model's number in it."""
     _check(label, graph, before)
     pictures = [np.array(node.pictures, dtype=np.uint32) for node in graph.nodes]
-    return assembled(
+    found = assembled(
         label.key,
+        len(graph.styles),
         len(graph.pictures),
         np.cumsum([0, *map(len, pictures)]).astype(np.uint32),
         np.concatenate([np.zeros(0, dtype=np.uint32), *pictures]),
         _nodes(label, graph, before),
     )
+    return with_standing(found, graph)
+
+
+def with_standing(segment: Segment, graph: SemanticGraph) -> Segment:
+    """A segment of one model with what it gets right among the leaves of the graph, by leaf and by style."""
+    numbers = leaves(graph)
+    standing = np.zeros_like(segment.standing)
+    if len(numbers):
+        counted = counted_pictures(segment, numbers)
+        standing[0, numbers] = right_answers(segment, numbers, counted)[:, 0]
+        styles = graph.style_of(range(len(graph.pictures)))
+        for style in range(len(graph.styles)):
+            counted = counted_pictures(segment, numbers, styles == style)
+            standing[0, segment.nodes + style] = right_answers(segment, numbers, counted).sum()
+    return replace(segment, standing=standing)
 
 
 def _nodes(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | None) -> Iterator[Entries]:
@@ -49,6 +67,14 @@ def _nodes(label: Label, graph: SemanticGraph, before: tuple[Segment, int] | Non
             mine = known.models == before[1]
             found, bits = np.append(known.beaters[mine], found), np.append(known.masks[mine], bits, axis=0)
         yield Entries(found, np.zeros(len(found), dtype=np.int64), bits)
+
+
+def leaves(graph: SemanticGraph) -> NDArray[np.int64]:
+    """The numbers of the nodes with pictures that have no hyponym with pictures: no two of them mean the same."""
+    seen = {node.id for node in graph.nodes if node.pictures}
+    inner = {parent for node in graph.nodes if node.id in seen for parent in graph.ancestors(node.id)}
+    numbers = [number for number, node in enumerate(graph.nodes) if node.id in seen and node.id not in inner]
+    return np.array(numbers, dtype=np.int64)
 
 
 def beaters(

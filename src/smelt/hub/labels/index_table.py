@@ -107,7 +107,9 @@ class IndexTable(Mapping[str, "Index"]):
             models, segment = groups[number], self._segments[number]
             if len(models):
                 right = right_answers(segment, chosen, counted, pool, threads if pool is not None else 1)
-                put(models, right[:, self._places[models]])
+                places = self._places[models]
+                whole = len(places) == segment.models and bool((places == np.arange(len(places))).all())
+                put(models, right if whole else right[:, places])
 
         with ThreadPoolExecutor(threads, "smelt-index") as pool:
             if few:

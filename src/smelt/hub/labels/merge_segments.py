@@ -23,7 +23,11 @@ def merge_segments(path: Path, segments: Sequence[Segment], wanted: Collection[s
     for one in segments:
         one.verify()
         same = one.graph_pictures == first.graph_pictures and np.array_equal(one.numbered, first.numbered)
-        if not same or not np.array_equal(one.pictures, first.pictures):
+        if (
+            not same
+            or one.standing.shape[1] != first.standing.shape[1]
+            or not np.array_equal(one.pictures, first.pictures)
+        ):
             raise RecipeError("segments of different graphs cannot become one")
     home = {name: number for number, one in enumerate(segments) for name in one.names if name in wanted}
     places = [np.full(one.models, -1, dtype=np.int64) for one in segments]
@@ -35,7 +39,16 @@ def merge_segments(path: Path, segments: Sequence[Segment], wanted: Collection[s
                 places[number][place] = len(names)
                 keys.append(one.key(place))
                 names.append(name)
-    save_segment(path, keys, first.graph_pictures, first.numbered, first.pictures, _joined(segments, places))
+    kept = [one.standing[place >= 0] for one, place in zip(segments, places, strict=True)]
+    save_segment(
+        path,
+        keys,
+        np.concatenate(kept),
+        first.graph_pictures,
+        first.numbered,
+        first.pictures,
+        _joined(segments, places),
+    )
     return names
 
 

@@ -40,6 +40,7 @@ class Segment:
     digests: NDArray[np.uint8]
     keys: NDArray[np.uint8]
     key_ends: NDArray[np.uint64]
+    standing: NDArray[np.uint32]
     numbered: NDArray[np.uint32]
     pictures: NDArray[np.uint32]
     offsets: NDArray[np.uint64]
@@ -57,6 +58,7 @@ class Segment:
             raise CorruptFile(f"{path}: the foot of the segment does not say how many pictures the graph has")
         found = cls(pictures, **columns, path=path)
         shapes = found.digests.shape[1] == 32 and len(found.key_ends) == found.models + 1
+        shapes = shapes and len(found.standing) == found.models and found.standing.shape[1] >= found.nodes
         if not shapes or len({len(found.numbered), len(found.offsets), len(found.entries)}) > 1:
             raise found.damaged("its columns do not fit each other")
         _ = found.positions
@@ -157,6 +159,7 @@ def _block(found: Entries, width: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def _columns(
     keys: Sequence[LabelKey],
+    standing: NDArray[np.uint32],
     numbered: NDArray[np.uint32],
     pictures: NDArray[np.uint32],
     nodes: Iterator[Entries],
@@ -181,6 +184,7 @@ def _columns(
         "digests": np.frombuffer(digests, np.uint8).reshape(len(keys), 32),
         "keys": np.frombuffer(b"".join(texts), np.uint8),
         "key_ends": np.cumsum([0, *map(len, texts)]).astype(np.uint64),
+        "standing": standing,
         "numbered": numbered,
         "pictures": pictures,
         "offsets": np.cumsum(offsets, dtype=np.uint64),
@@ -190,11 +194,17 @@ def _columns(
 
 
 def assembled(
-    key: LabelKey, graph_pictures: int, numbered: NDArray[Any], pictures: NDArray[Any], nodes: Iterator[Entries]
+    key: LabelKey,
+    styles: int,
+    graph_pictures: int,
+    numbered: NDArray[Any],
+    pictures: NDArray[Any],
+    nodes: Iterator[Entries],
 ) -> Segment:
-    """The segment of one model, in memory, from what is known of every node."""
+    """The segment of one model, in memory, from what is known of every node; its standing is still to be found."""
+    standing = np.zeros((1, len(numbered) - 1 + styles), dtype=np.uint32)
     blocks: list[bytes] = []
-    columns = _columns([key], numbered, pictures, nodes, lambda piece: blocks.append(bytes(piece)))
+    columns = _columns([key], standing, numbered, pictures, nodes, lambda piece: blocks.append(bytes(piece)))
     columns["blocks"] = np.frombuffer(b"".join([*blocks, bytes(SPARE)]), np.uint8)
     return Segment(graph_pictures, **columns)  # type: ignore[arg-type]
 
@@ -202,6 +212,7 @@ def assembled(
 def save_segment(
     path: Path,
     keys: Sequence[LabelKey],
+    standing: NDArray[np.uint32],
     graph_pictures: int,
     numbered: NDArray[Any],
     pictures: NDArray[Any],
@@ -209,5 +220,5 @@ def save_segment(
 ) -> Path:
     """Write a segment, one node after the other; no more than a node and the pairs are in memory."""
     return write_columns(
-        path, lambda put: _columns(keys, numbered, pictures, nodes, put), {"graph_pictures": graph_pictures}
+        path, lambda put: _columns(keys, standing, numbered, pictures, nodes, put), {"graph_pictures": graph_pictures}
     )

@@ -18,6 +18,8 @@ The layout, for numbers of the machine's usual order (little-endian):
     digests    uint8 [models, 32]      of the labels' keys
     keys       uint8 [...]             the keys as JSON, one after another
     key_ends   uint64 [models + 1]     where each begins
+    standing   uint32 [models, nodes + styles]   right answers on each leaf of the graph among all leaves, and on each
+               style of pictures: what a model's page shows, which would otherwise read the lists of all nodes
     numbered   uint32 [nodes + 1]      where each node's pictures begin
     pictures   uint32 [...]            the pictures of the nodes, by their numbers in the graph
     offsets    uint64 [nodes + 1]      where each node's pairs begin
@@ -58,8 +60,8 @@ BLOCKS_AT = _ALIGN
 SPARE = 64
 """Bytes after the last mask, so that a whole word may be read anywhere."""
 _TAIL = struct.Struct("<Q16s8s")
-_SHAPES = {"digests": 2, "pairs": 1}
-_KINDS = {"digests": "|u1", "keys": "|u1", "numbered": "<u4", "pictures": "<u4"} | dict.fromkeys(
+_SHAPES = {"digests": 2, "standing": 2}
+_KINDS = {"digests": "|u1", "keys": "|u1", "standing": "<u4", "numbered": "<u4", "pictures": "<u4"} | dict.fromkeys(
     ("key_ends", "offsets", "entries"), "<u8"
 )
 

@@ -1,4 +1,4 @@
-"""What a model is good at, from its index: the recall of every leaf of the graph among all leaves, and sums of it."""
+"""What a model is good at: its right answers on every leaf of the graph among all leaves, which its index has; sums."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smelt.hub.labels.index_build import leaves
 from smelt.hub.models.cards import NodeScore, Strengths
 
 if TYPE_CHECKING:
@@ -14,37 +15,33 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
 
-__all__ = ["find_strengths", "leaves"]
+__all__ = ["find_strengths"]
 
 _BRANCHES = 12
 _SMALLEST = 2
 """Leaves that a branch has at least; smaller ones are nodes by another name."""
 
 
-def leaves(graph: SemanticGraph) -> NDArray[np.int64]:
-    """The numbers of the nodes with pictures that have no hyponym with pictures: no two of them mean the same."""
-    seen = {node.id for node in graph.nodes if node.pictures}
-    inner = {parent for node in graph.nodes if node.id in seen for parent in graph.ancestors(node.id)}
-    numbers = [number for number, node in enumerate(graph.nodes) if node.id in seen and node.id not in inner]
-    return np.array(numbers, dtype=np.int64)
-
-
 def find_strengths(model: str, index: Index, graph: SemanticGraph, limit: int = 20) -> Strengths:
     """The best and worst leaves, and the share of right answers by style and by branch."""
     numbers = leaves(graph)
-    right, total = index.right(numbers)
+    sizes = np.array([len(node.pictures) for node in graph.nodes], dtype=np.int64)
+    standing = index.standing.astype(np.int64)
+    right, total = standing[numbers], sizes[numbers]
     nodes = [graph.nodes[number] for number in numbers]
     scores = [
         NodeScore(node.id, node.name, int(hits) / int(count), int(count))
         for node, hits, count in zip(nodes, right, total, strict=True)
         if count
     ]
-    by_style = {}
-    styles = np.array([picture.style for picture in graph.pictures])
-    for style in graph.styles:
-        hits, count = index.right(numbers, styles == style)
-        if count.sum():
-            by_style[style] = float(hits.sum() / count.sum())
+    shown = [picture for number in numbers for picture in graph.nodes[number].pictures]
+    counts = np.bincount(graph.style_of(shown), minlength=len(graph.styles))
+    hits_by_style = standing[len(graph.nodes) :]
+    by_style = {
+        style: float(hits / count)
+        for style, hits, count in zip(graph.styles, hits_by_style, counts, strict=True)
+        if count
+    }
     ranked = sorted(scores, key=lambda one: -one.recall)
     best = ranked[:limit]
     worst = [one for one in sorted(scores, key=lambda one: one.recall) if one not in best][:limit]

@@ -51,16 +51,26 @@ class BestModels:
     def __init__(self, k: int, count: int):
         self._k, self._all = k, count <= KEPT
         self._rows: list[Rows] = []
+        self._floors: tuple[NDArray[np.float64], float] | None = None
         self._lock = threading.Lock()
 
     def add(self, rows: Rows) -> None:
         """Some more models, in the hub's order."""
-        rows = rows if self._all else self._best(rows)
+        if not self._all:
+            rows = self._promising(rows)
         with self._lock:
             if self._all or not self._rows:
                 self._rows.append(rows)
-            else:
+            elif len(rows.numbers):
                 self._rows = [self._best(self._rows[0].beside(rows))]
+
+    def _promising(self, rows: Rows) -> Rows:
+        """Without those that are below what is kept already, in every class and on the whole task."""
+        floors = self._floors
+        overall = rows.precision.mean(axis=1)
+        if floors is None:
+            return self._best(rows)
+        return rows.of(np.flatnonzero((rows.reuse >= floors[0]).any(axis=1) | (overall >= floors[1])))
 
     def rows(self) -> Rows:
         """What was kept."""
@@ -71,9 +81,16 @@ class BestModels:
 
     def _best(self, rows: Rows) -> Rows:
         kept = np.zeros(len(rows.numbers), dtype=bool)
-        for values in np.ascontiguousarray(rows.reuse.T):
-            kept[_first(values, self._k + _NEXT)] = True
-        kept[_first(rows.precision.mean(axis=1), _RANKED)] = True
+        floors = np.full(rows.reuse.shape[1], -np.inf)
+        for number, values in enumerate(np.ascontiguousarray(rows.reuse.T)):
+            best = _first(values, self._k + _NEXT)
+            kept[best] = True
+            if len(best) == self._k + _NEXT:
+                floors[number] = values[best].min()
+        overall = rows.precision.mean(axis=1)
+        best = _first(overall, _RANKED)
+        kept[best] = True
+        self._floors = floors, float(overall[best].min()) if len(best) == _RANKED else -np.inf
         return rows.of(np.flatnonzero(kept))
 
 

@@ -5,6 +5,7 @@ Long work is done in staging; only the exchange of the files is a write transact
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, SmeltError
 from smelt.files.writing import try_lock
 from smelt.hub.labels.merge_segments import merge_segments
 from smelt.hub.labels.segment import Segment
@@ -79,12 +80,15 @@ def _merging(folder: Path) -> Iterator[bool]:
 
 def convert_old_indexes(store: HubStore) -> None:
     """Bring a hub of an older Smelt, with a file for each label's index, to segments."""
+    from smelt.hub.graph.graph import SemanticGraph
+
     old = [path for path in (store.folder / "labels").glob("*.index") if is_old_index(path)]
+    graph_of = functools.cache(lambda version: SemanticGraph.load(store.graph_folder(version)))
     for path in old:
         with store.staging() as staging:
             try:
-                made: Path | None = convert(path, staging / "index")
-            except CorruptFile:
+                made: Path | None = convert(path, staging / "index", graph_of)
+            except SmeltError:  # it is damaged, or its graph is gone
                 made = None
             with store.write():
                 if path.is_file():  # else another process was quicker

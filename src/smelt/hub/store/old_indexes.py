@@ -13,15 +13,21 @@ import hashlib
 import json
 import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
+from smelt.hub.labels.index import Index
+from smelt.hub.labels.index_build import with_standing
 from smelt.hub.labels.label import LabelKey
-from smelt.hub.labels.segment import Entries, save_segment
+from smelt.hub.labels.segment import Entries, assembled
+
+if TYPE_CHECKING:
+    from smelt.hub.graph.graph import SemanticGraph
 
 __all__ = ["convert", "is_old_index"]
 
@@ -34,8 +40,8 @@ def is_old_index(path: Path) -> bool:
     return _NAME.fullmatch(path.name) is not None and path.is_file() and not path.is_symlink()
 
 
-def convert(old: Path, new: Path) -> Path:
-    """Write an old file's index as a segment."""
+def convert(old: Path, new: Path, graph_of: Callable[[str], SemanticGraph]) -> Path:
+    """Write an old file's index as a segment; `graph_of` gives the version of the graph that it is on."""
     mapped = mapped_bytes(old)
     try:
         if mapped[: len(_MAGIC)].tobytes() != _MAGIC:
@@ -57,7 +63,9 @@ def convert(old: Path, new: Path) -> Path:
         return Entries(ids[first:last].astype(np.int64), np.zeros(count, np.int64), masks[first:last, : widths[node]])
 
     nodes = (of_node(node) for node in range(len(widths)))
-    return save_segment(new, [key], int(head["graph_pictures"]), numbered, pictures, nodes)
+    graph = graph_of(key.graph)
+    found = assembled(key, len(graph.styles), int(head["graph_pictures"]), numbered, pictures, nodes)
+    return Index(with_standing(found, graph)).save(new)
 
 
 def _columns(mapped: Any, head: dict[str, Any], begin: int) -> list[Any]:

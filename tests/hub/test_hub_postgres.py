@@ -25,12 +25,7 @@ def server():
 @pytest.fixture
 def place(server, tmp_path):
     """A fresh database and a folder."""
-    import psycopg
-
-    name = f"hub_{abs(hash(str(tmp_path))) % 10**9}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return server.replace("/postgres?", f"/{name}?"), tmp_path / "files"
+    return postgres.database(server, tmp_path), tmp_path / "files"
 
 
 def test_the_tables_are_those_of_the_code(place):

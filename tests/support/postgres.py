@@ -78,3 +78,13 @@ def _run(user: str | None, *command: str) -> None:
     )
     if done.returncode:
         no_server(f"{Path(command[0]).name} ended with {done.returncode}: {(done.stdout or b'').decode()[-500:]}")
+
+
+def database(url: str, place: Path) -> str:
+    """The URL of a fresh database on such a server, named after a folder of the test's own."""
+    import psycopg
+
+    name = f"hub_{abs(hash(str(place))) % 10**9}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return url.replace("/postgres?", f"/{name}?")

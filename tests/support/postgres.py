@@ -47,14 +47,33 @@ def server() -> Iterator[str]:
         if other:
             shutil.chown(home, other)
         _run(other, initdb, "-D", str(home / "data"), "-U", "smelt", "--auth=trust", "--no-sync", "-E", "UTF8")
-        options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off -c max_connections=50"
-        _run(other, control, "-D", str(home / "data"), "-o", options, "-l", str(home / "log"), "-w", "start")
+        _start(home)
         try:
             yield f"postgresql://smelt@/postgres?host={home}"
         finally:
             _run(other, control, "-D", str(home / "data"), "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def away(url: str) -> Iterator[None]:
+    """Such a server is stopped meanwhile, without waiting for anybody."""
+    home = Path(url.partition("host=")[2])
+    other, control = _other_user() if os.getuid() == 0 else None, program("pg_ctl")
+    assert control
+    _run(other, control, "-D", str(home / "data"), "-m", "fast", "-w", "stop")
+    try:
+        yield
+    finally:
+        _start(home)
+
+
+def _start(home: Path) -> None:
+    other, control = _other_user() if os.getuid() == 0 else None, program("pg_ctl")
+    assert control
+    options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off -c max_connections=50"
+    _run(other, control, "-D", str(home / "data"), "-o", options, "-l", str(home / "log"), "-w", "start")
 
 
 def _other_user() -> str:

@@ -55,7 +55,7 @@ def test_workers_make_the_same_labels(waiting, executor):
 def test_a_ray_cluster_makes_the_same_labels(waiting):
     pytest.importorskip("ray")
     hub, wanted = waiting
-    assert len(hub.label(executor="ray", workers=2)) == 3
+    assert len(hub.label(executor="ray:local", workers=2)) == 3
     assert labels(hub) == wanted
 
 

@@ -47,14 +47,33 @@ def server() -> Iterator[str]:
         if other:
             shutil.chown(home, other)
         _run(other, initdb, "-D", str(home / "data"), "-U", "smelt", "--auth=trust", "--no-sync", "-E", "UTF8")
-        options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off -c max_connections=50"
-        _run(other, control, "-D", str(home / "data"), "-o", options, "-l", str(home / "log"), "-w", "start")
+        _start(home)
         try:
             yield f"postgresql://smelt@/postgres?host={home}"
         finally:
             _run(other, control, "-D", str(home / "data"), "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def away(url: str) -> Iterator[None]:
+    """Such a server is stopped meanwhile, without waiting for anybody."""
+    home = Path(url.partition("host=")[2])
+    other, control = _other_user() if os.getuid() == 0 else None, program("pg_ctl")
+    assert control
+    _run(other, control, "-D", str(home / "data"), "-m", "fast", "-w", "stop")
+    try:
+        yield
+    finally:
+        _start(home)
+
+
+def _start(home: Path) -> None:
+    other, control = _other_user() if os.getuid() == 0 else None, program("pg_ctl")
+    assert control
+    options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off -c max_connections=50"
+    _run(other, control, "-D", str(home / "data"), "-o", options, "-l", str(home / "log"), "-w", "start")
 
 
 def _other_user() -> str:
@@ -78,3 +97,13 @@ def _run(user: str | None, *command: str) -> None:
     )
     if done.returncode:
         no_server(f"{Path(command[0]).name} ended with {done.returncode}: {(done.stdout or b'').decode()[-500:]}")
+
+
+def database(url: str, place: Path) -> str:
+    """The URL of a fresh database on such a server, named after a folder of the test's own."""
+    import psycopg
+
+    name = f"hub_{abs(hash(str(place))) % 10**9}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return url.replace("/postgres?", f"/{name}?")

@@ -14,6 +14,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from smelt.hub.backup.manifest import Backup
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
+    from smelt.hub.labels.on_workers import LabelWorker
     from smelt.hub.models.cards import LabelJob, ModelCard, ModelCards, Prediction, Progress, Strengths, Token
     from smelt.hub.selection.select import Selection
     from smelt.hub.store.schema import ModelRow
     from smelt.hub.store.store import HubStore
+    from smelt.jobs.executor import Executor
 
 __all__ = ["Hub", "default_location"]
 
@@ -51,6 +54,8 @@ class Hub:
         self._labelling = Labelling(store, self._loaded, row.node_text)
         self._matching = Matching(row.embedder, json.loads(row.embedder_config))
         self._worker, self._tokens = Worker(store, self._label_in_background), Tokens(store)
+        self._workers = [self._worker]
+        self._elsewhere: list[LabelWorker] = []
         self.limits = Limits(store)
         """What clients may still ask for, over all services of this hub."""
         self._graph: SemanticGraph | None = None
@@ -302,16 +307,30 @@ class Hub:
                 self._worker.wait_for(job)
                 waits = False
 
-    def label(self, name: str | None = None, *, force: bool = False, progress: Progress | None = None) -> list[str]:
+    def label(
+        self,
+        name: str | None = None,
+        *,
+        force: bool = False,
+        executor: str | Executor | None = None,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> list[str]:
         """Label one model on the present graph, or all that have no label yet; gives the names of those it did.
 
-        A label whose files are damaged or gone counts as none.
+        A label whose files are damaged or gone counts as none. An `executor` (`local`, `ray`, `ray:ADDRESS`) labels
+        `workers` models at a time; then `progress` hears of models.
         """
         graph = self.graph
         rows = [self._store.model(name)] if name is not None else self._store.models()
         ready = self._labelling.digests(rows, graph)
         damaged = () if force else self._labelling.damaged(rows, graph)
         todo = [row for row in rows if force or row.name not in ready or row.name in damaged]
+        if executor is not None:
+            from smelt.hub.labels.on_workers import label_on_workers
+
+            words: dict[str, Any] = {"executor": executor, "workers": workers, "progress": progress}
+            return label_on_workers(self._store, self._labelling, todo, self._present, force=True, **words)
         for row in todo:
             self._labelling.make(row, self._present, force=force or row.name in damaged, progress=progress)
         return [row.name for row in todo]
@@ -483,11 +502,24 @@ class Hub:
 
         A service does this when it starts: jobs may be queued in another one.
         """
-        self._worker.wake(stay=True)
+        for worker in self._workers:
+            worker.wake(stay=True)
+
+    def label_jobs_on(self, executor: str, workers: int = 1) -> None:
+        """From now on jobs of this process are done by `workers` workers of an executor, one model each at a time."""
+        from smelt.hub.labels.on_workers import LabelWorker
+        from smelt.hub.store.jobs import Worker
+
+        self._elsewhere = [LabelWorker(executor, workers) for _ in range(workers)]
+        self._workers = [Worker(self._store, partial(self._label_elsewhere, one)) for one in self._elsewhere]
+        self._worker = self._workers[0]
 
     def close(self) -> None:
         """Take no further job, let go of the database and of the models in memory."""
-        self._worker.stop()
+        for worker in self._workers:
+            worker.stop()
+        for one in self._elsewhere:
+            one.close()
         self._loaded.clear()
         self._store.close()
 
@@ -500,7 +532,20 @@ class Hub:
         self.close()
 
     def _wake(self) -> None:
-        self._worker.wake()
+        for worker in self._workers:
+            worker.wake()
+
+    def _label_elsewhere(self, worker: LabelWorker, name: str, progress: Progress) -> None:
+        row, graph = self._store.model(name), self.graph
+        damaged = bool(self._labelling.damaged([row], graph))
+        if self._labelling.digests([row], graph) and not damaged:
+            return
+        total = len(graph.pictures) + len(graph.nodes)
+        progress(0, total)
+        with self._store.staging() as staging:
+            made = worker.make(self._store, self._labelling, row, graph, staging)
+            progress(total, total)
+            self._labelling.make(row, self._present, force=damaged, made=made)
 
     def _label_in_background(self, name: str, progress: Progress) -> None:
         row: ModelRow = self._store.model(name)

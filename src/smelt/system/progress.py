@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Progress"]
 
 _LOG_EVERY = 15.0
-Unit: TypeAlias = Literal["bytes", "pictures", "examples", "questions", "requests", "files"]
+Unit: TypeAlias = Literal["bytes", "pictures", "examples", "questions", "requests", "files", "models"]
 
 
 class Progress:

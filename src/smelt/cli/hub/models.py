@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.hub.options import FILES, HUB, KEY_ENV, QUIET, as_text, opened, watched
+from smelt.cli.hub.options import EXECUTOR, FILES, HUB, KEY_ENV, QUIET, as_text, opened, watched
 from smelt.cli.options import ALLOW_PICKLE, FORCE, JSON
 from smelt.display.text import print_blocks
 from smelt.errors import RecipeError
@@ -162,6 +163,8 @@ def show(given: Given) -> None:
     "smelt.hub.hub:Hub.label",
     name=Argument("One model; all without a label.", metavar="[NAME]"),
     force=FORCE.but("Again, though there is a label."),
+    executor=EXECUTOR,
+    workers=Option("Models that are labelled at one time, with --executor.", min=1),
     **_WHERE,
     quiet=QUIET,
     as_json=JSON,
@@ -171,7 +174,8 @@ def label(given: Given) -> None:
     name = given["name"]
     if given["force"] and name is None:
         raise RecipeError("--force labels one model again; name it")
-    with opened(given) as here, watched(name or "labels", given.silent) as progress:
+    unit: Literal["pictures", "models"] = "pictures" if given["executor"] is None else "models"
+    with opened(given) as here, watched(name or "labels", given.silent, unit) as progress:
         done = here.label(**given.words(), progress=progress)
     said = f"labelled {', '.join(done)}" if done else "nothing to do: all have their label"
     given.answer(lambda: {"labelled": done}, lambda: typer.echo(said))

@@ -16,7 +16,7 @@ from smelt.files.reading import read_text
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
 
-__all__ = ["FILES", "HUB", "KEY_ENV", "QUIET", "TASK", "TaskRequest", "as_text", "opened", "watched"]
+__all__ = ["EXECUTOR", "FILES", "HUB", "KEY_ENV", "QUIET", "TASK", "TaskRequest", "as_text", "opened", "watched"]
 
 HUB = Option(
     "The hub: a folder, or postgresql://... with --files. $SMELT_HUB, or one in your data folder, by default.",
@@ -26,6 +26,9 @@ HUB = Option(
     own=True,
 )
 FILES = Option("The folder for files, where the hub is on a Postgres server.", type=Path, default=None, own=True)
+EXECUTOR = Option(
+    "Label by workers: local, ray, ray:ADDRESS or slurm; all see the hub's folder.", metavar="NAME", default=None
+)
 QUIET = NOTHING_BUT_ERRORS.but("Print nothing but errors and results.")
 KEY_ENV = Option("The environment variable with that server's key.", type=str, default=None, own=True)
 TASK = {
@@ -84,7 +87,7 @@ class TaskRequest:
 
 @contextmanager
 def watched(
-    what: str, quiet: bool, unit: Literal["pictures", "files"] = "pictures"
+    what: str, quiet: bool, unit: Literal["pictures", "files", "models"] = "pictures"
 ) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, lines in a log: what `Hub.label`, `Hub.add` and `Hub.backup` tell of their progress."""
     from smelt.system.progress import Progress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.hub.options import FILES, HUB, QUIET
+from smelt.cli.hub.options import EXECUTOR, FILES, HUB, QUIET
 from smelt.errors import SmeltError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ __all__ = ["serve"]
         default=None,
         own=True,
     ),
+    executor=EXECUTOR.but(own=True, type=str),
+    workers=Option("Models that are labelled at one time, with --executor.", min=1, type=int, default=1, own=True),
     hub=HUB,
     files=FILES,
     quiet=QUIET,
@@ -66,6 +68,8 @@ def serve(given: Given) -> None:
         room = upload_mb * 1_000_000
         words |= {"upload_bytes": room, "unpacked_bytes": 2 * room}
     with Hub.open_or_init_zoo(given["hub"], files=given["files"]) as here:
+        if given["executor"] is not None:
+            here.label_jobs_on(given["executor"], given["workers"])
         threading.Thread(target=_fill, args=(here, quiet), name="smelt-hub-zoo", daemon=True).start()
         run(here, host=given["host"], port=given["port"], settings=Settings(**words), ready=ready)
 

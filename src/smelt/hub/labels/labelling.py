@@ -25,6 +25,7 @@ from smelt.hub.selection.model_cache import ModelCache
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
+    from smelt.hub.labels.on_workers import Made
     from smelt.hub.models.cards import Progress
     from smelt.hub.store.index_files import OpenIndexes
     from smelt.hub.store.schema import ModelRow
@@ -50,6 +51,11 @@ class Labelling:
         self._roster: tuple[object, dict[str, str]] | None = None
         self._all: tuple[dict[str, str], OpenIndexes, IndexTable] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def text(self) -> NodeText:
+        """What models read of a node."""
+        return self._text
 
     def key(self, row: ModelRow, graph: SemanticGraph) -> LabelKey:
         """What the model's label on a graph is kept under."""
@@ -95,17 +101,20 @@ class Labelling:
         *,
         force: bool = False,
         progress: Progress | None = None,
+        made: Made | None = None,
     ) -> None:
-        """The label of a model on the present graph; nothing to do if it is there."""
-        began, label, index = time.perf_counter(), None, None
+        """The label of a model on the present graph; nothing to do if it is there. `made`: a worker has made it."""
+        began = time.perf_counter() - (made.seconds if made else 0.0)
+        label, index = (made.label, made.index) if made else (None, None)
         while True:
             graph = present()
             key = self.key(row, graph)
             if not force and key.digest in self._store.labels([key.digest]):
                 return
             try:
-                label = make_label(self._loaded.get(row), graph, text=self._text, before=label, progress=progress)
-                index = Index.build(label, graph) if index is None else index.extended(label, graph)
+                if label is None or index is None or label.key != key:
+                    label = make_label(self._loaded.get(row), graph, text=self._text, before=label, progress=progress)
+                    index = Index.build(label, graph) if index is None else index.extended(label, graph)
             except (SmeltError, OSError):
                 if present().version != graph.version:  # the pictures of a graph that has grown twice are gone
                     continue

@@ -50,6 +50,7 @@ def merge(
     data_device: str | None = None,
     resume: bool = False,
     force: bool = False,
+    stream: bool = False,
     quiet: bool = True,
     trust_remote_code: bool = False,
     **words: Unpack[MergeWords],
@@ -66,11 +67,14 @@ def merge(
     estimated to take less time, and the summary says why. `data_device` is where data is looked at, for methods that
     do so; where the merge runs (`device`) if nothing is given.
 
+    With `stream`, models of the Hugging Face hub are read from there by ranges and not fetched, as models with an
+    address (`https://`, `s3://`, `gs://`, `az://`) always are.
+
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """
     if device != "cpu":
         check_word(device)
-    options = Options(threads, memory, device, resume, force, quiet)
+    options = Options(threads, memory, device, resume, force, quiet, stream=stream)
     recipe, relative_to, pool = read_request(models, base, method, words)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
@@ -88,7 +92,7 @@ def merge(
         return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
-    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
+    with planned(recipe, relative_to=relative_to, pool=pool, stream=stream) as ready:
         return merge_to_memory(ready, options)
 
 

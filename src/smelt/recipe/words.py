@@ -105,5 +105,6 @@ class RunWords(TypedDict, total=False):
     data_device: str | None
     resume: bool
     force: bool
+    stream: bool
     quiet: bool
     trust_remote_code: bool

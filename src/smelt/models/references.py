@@ -26,7 +26,7 @@ from typing import Protocol, TypeVar
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
 from smelt.files.remote.address import SCHEMES
-from smelt.files.remote.mounts import mount_name
+from smelt.files.remote.mounts import mount_name, streams_hub
 from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import OpenBase, OpenOptions, has_states, is_adapter, open_path
 from smelt.formats.source import Source
@@ -99,7 +99,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     """
     if shapes and local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
         return open_part(open_ref(cut[0], relative_to=relative_to, allow_pickle=allow_pickle, shapes=True), cut[1])
-    source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") else None
+    source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") and not streams_hub() else None
     return source or _open(ref, relative_to, allow_pickle)
 
 

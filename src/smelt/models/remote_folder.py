@@ -15,7 +15,7 @@ from pathlib import Path
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.reading import MOST_BYTES, parse_json
 from smelt.files.remote.address import SCHEMES, Address
-from smelt.files.remote.faults import QUICK, Fault, NotThere, asked_again
+from smelt.files.remote.faults import Fault, NotThere, asked_again
 from smelt.files.remote.mounts import mounts_here
 from smelt.files.remote.remote_file import RemoteFile
 from smelt.files.remote.store import FolderStore
@@ -23,7 +23,7 @@ from smelt.formats.file_kinds import kind_of
 from smelt.formats.safetensors import INDEX, SINGLE, names_of_index
 from smelt.models.references import reference_scheme
 
-__all__ = ["fill_folder"]
+__all__ = ["Mount", "fill_folder", "useful_names"]
 
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 _PACK = ("delta.json", "delta.safetensors")
@@ -65,7 +65,7 @@ def _fill(address: Address, place: Path, mount: Mount) -> str | None:
             fill_folder(place, mount, find, _TRIED if not store.lists else ("config.json",))
             return address.file
         if store.lists:
-            fill_folder(place, mount, find, _useful(asked_again(store.listed, QUICK), address))
+            fill_folder(place, mount, find, useful_names(asked_again(store.listed, opening=True), address.shown))
         else:
             _fill_by_names(place, mount, find, address)
     except Fault as fault:
@@ -77,6 +77,7 @@ def _fill_by_names(place: Path, mount: Mount, find: Callable[[str], RemoteFile |
     index = find(INDEX)
     if index is not None:
         content = index.content(MOST_BYTES)
+        mount(INDEX, index)
         (place / INDEX).write_bytes(content)
         weights = names_of_index(parse_json(content, index.url), index.url)
     else:
@@ -109,12 +110,9 @@ def fill_folder(
     for name, file in _all(find, names).items():
         if file is None:
             continue
-        if name.endswith(".safetensors"):
-            mount(name, file)
-            continue
-        path = place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content(MOST_BYTES))
+        mount(name, file)
+        if not name.endswith(".safetensors"):
+            (place / name).write_bytes(file.content(MOST_BYTES))
 
 
 def _all(find: Callable[[str], RemoteFile | None], names: Iterable[str]) -> dict[str, RemoteFile | None]:
@@ -141,16 +139,16 @@ def _is_small(name: str) -> bool:
     return name.endswith((".index.json", "README.md")) or kind_of(name) in ("code", "tokenizer", "template", "config")
 
 
-def _useful(names: list[str], address: Address) -> list[str]:
+def useful_names(names: list[str], where: str) -> list[str]:
     """Of what a store lists: weights that can be streamed, and what comes along with them."""
     if not names:
-        raise RecipeError(f"{address.shown}: there is nothing under this name")
+        raise RecipeError(f"{where}: there is nothing under this name")
     wanted = [name for name in names if name.endswith(".safetensors") or _is_small(name)]
     if not any(name.endswith(".safetensors") for name in wanted):
         raise RecipeError(
-            f"{address.shown}: holds no safetensors, and only those are streamed; fetch it and give the folder"
+            f"{where}: holds no safetensors, and only those are streamed; fetch it and give the folder"
         )
     unsafe = next((name for name in wanted if ".." in Path(name).parts or Path(name).is_absolute()), None)
     if unsafe is not None:
-        raise SmeltError(f"{address.shown}: names a file {unsafe!r}, which is not in this folder")
+        raise SmeltError(f"{where}: names a file {unsafe!r}, which is not in this folder")
     return wanted

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Fault", "NotThere", "Passing", "PATIENT", "QUICK", "Refused", "asked_again", "as_os_error"]
+__all__ = ["Fault", "NotThere", "Passing", "Refused", "Unreachable", "as_os_error", "asked_again"]
 
 T = TypeVar("T")
 
@@ -16,8 +16,10 @@ _FIRST, _LONGEST = 0.2, 20.0
 """Seconds to wait before the second request, and at most before any."""
 _LONGEST_ASKED = 120.0
 """The same where the server says how long."""
-QUICK, PATIENT = 4, 9
-"""Requests while a model is opened, when somebody waits; and while one is read: about a minute in all."""
+_TRIES = 9
+"""Requests in all: about a minute's."""
+_TRIES_TO_REACH = 4
+"""The same while a model is opened and its server cannot be reached: the name may be wrong, and somebody waits."""
 
 
 class Fault(Exception):
@@ -33,6 +35,10 @@ class Passing(Fault):
         """Seconds, where the server says so."""
 
 
+class Unreachable(Passing):
+    """Nobody answers."""
+
+
 class NotThere(Fault):
     """There is nothing of that name."""
 
@@ -42,14 +48,19 @@ class Refused(Fault):
 
 
 def asked_again(
-    ask: Callable[[], T], tries: int = PATIENT, sleep: Callable[[float], object] = time.sleep
+    ask: Callable[[], T], *, opening: bool = False, sleep: Callable[[float], object] = time.sleep
 ) -> T:
-    """What an answer holds; after each passing fault the next request waits about twice as long."""
+    """What an answer holds; after each passing fault the next request waits about twice as long.
+
+    `opening`: nothing has come from this server yet.
+    """
     wait = _FIRST
-    for _ in range(tries - 1):
+    for number in range(1, _TRIES):
         try:
             return ask()
         except Passing as fault:
+            if opening and isinstance(fault, Unreachable) and number == _TRIES_TO_REACH:
+                raise
             told = fault.wait
             sleep(min(told, _LONGEST_ASKED) if told is not None else wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, _LONGEST)

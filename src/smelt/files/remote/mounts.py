@@ -63,8 +63,8 @@ class Mounts:
     def folder(self, key: str, url: str, fill: Callable[[Path, Callable[[str, RemoteFile], None]], str | None]) -> Path:
         """The folder that stands for an address, the same whenever it is asked for, or the file in it that is meant.
 
-        `fill` puts small files into a new one, tells of the others by their names, and says which file is meant if not
-        the folder is.
+        `fill` mounts files by their names, puts the content of small ones in their places, and says which file is meant
+        if not the folder is.
         """
         with self._lock:
             if key in self._found:

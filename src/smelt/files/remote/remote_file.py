@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from smelt.errors import CorruptFile, InputChanged, RecipeError
 from smelt.files.identity import FileIdentity
-from smelt.files.remote.faults import PATIENT, QUICK, Fault, NotThere, as_os_error, asked_again
-from smelt.files.remote.store import FolderStore, Found
+from smelt.files.remote.faults import Fault, NotThere, as_os_error, asked_again
+from smelt.files.remote.store import Found
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -33,15 +34,23 @@ class Reader(Protocol):
     def read(self, file: RemoteFile, position: int, room: memoryview) -> None: ...
 
 
+class Store(Protocol):
+    """Where files of servers are asked for; each call is one request."""
+
+    def read(self, name: str, start: int, end: int, pinned: str | None = None) -> tuple[memoryview, Found]: ...
+
+    def look(self, name: str) -> Found: ...
+
+
 class RemoteFile:
     """One version of a file. For any number of threads."""
 
-    def __init__(self, store: FolderStore, name: str, url: str, *, sha256: str | None = None):
+    def __init__(self, store: Store, name: str, url: str, *, sha256: str | None = None):
         """`url` is how people are told of it. `sha256` is what the server says of its content, where it does."""
         self.url, self.name, self.sha256 = url, name, sha256
         self._store = store
         try:
-            self.head, found = asked_again(lambda: store.read(name, 0, HEAD), QUICK)
+            self.head, found = asked_again(lambda: store.read(name, 0, HEAD), opening=True)
         except NotThere:
             raise
         except Fault as fault:
@@ -64,13 +73,10 @@ class RemoteFile:
             room[:] = self.fetch(position, end)
         return True
 
-    def fetch(
-        self, start: int, end: int, *, tries: int = PATIENT, sleep: Callable[[float], object] | None = None
-    ) -> memoryview:
-        """These bytes, by requests of their own."""
-        words = {} if sleep is None else {"sleep": sleep}
+    def fetch(self, start: int, end: int, *, sleep: Callable[[float], object] = time.sleep) -> memoryview:
+        """These bytes, by requests of their own; `sleep` waits between them."""
         try:
-            return asked_again(lambda: self._store.read(self.name, start, end, self._pin)[0], tries, **words)
+            return asked_again(lambda: self._store.read(self.name, start, end, self._pin)[0], sleep=sleep)
         except Fault as fault:
             raise as_os_error(fault, self.url) from None
 
@@ -82,7 +88,7 @@ class RemoteFile:
         """All of a small file; CorruptFile where it is none."""
         if self.size > most:
             raise CorruptFile(f"{self.url}: {self.size:,} bytes are too many for a file beside weights")
-        rest = self.fetch(len(self.head), self.size, tries=QUICK) if self.size > len(self.head) else b""
+        rest = self.fetch(len(self.head), self.size) if self.size > len(self.head) else b""
         return bytes(self.head) + bytes(rest)
 
     def identity_now(self) -> FileIdentity:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from smelt.errors import InputChanged, MissingExtra
 from smelt.files.remote.address import OBJECT_STORES, shown
-from smelt.files.remote.faults import NotThere, Passing, Refused
+from smelt.files.remote.faults import NotThere, Passing, Refused, Unreachable
 
 __all__ = ["Found", "FolderStore"]
 
@@ -152,7 +152,7 @@ class FolderStore:
         if "Timeout" in text or "TimedOut" in text:
             return Passing("the connection stalled")
         if "Connect" in text or "error sending request" in text:
-            return Passing("the server cannot be reached; check the name and the network")
+            return Unreachable("the server cannot be reached; check the name and the network")
         if "error" in text and ("Body" in text or "Decode" in text or "body" in text):
             return Passing("the connection was cut")
         return Refused(f"cannot be read: {_first_line(error)}")

@@ -146,9 +146,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         return _merge_to_folder(without_secrets(recipe), out, options, relative_to, began)
 
 
-def _merge_to_folder(
-    recipe: Recipe, out: Path, options: Options, relative_to: Path | None, began: float
-) -> Summary:
+def _merge_to_folder(recipe: Recipe, out: Path, options: Options, relative_to: Path | None, began: float) -> Summary:
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),

@@ -59,7 +59,7 @@ class _Place:
 
     def __init__(self, repo: str, commit: str, path: str):
         from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
-        from huggingface_hub.utils import build_hf_headers
+        from huggingface_hub.utils._headers import build_hf_headers
 
         try:
             found = get_hf_file_metadata(hf_hub_url(repo, path, revision=commit))

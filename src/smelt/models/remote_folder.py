@@ -103,9 +103,7 @@ def _fill_by_names(place: Path, mount: Mount, find: Callable[[str], RemoteFile |
         )
 
 
-def fill_folder(
-    place: Path, mount: Mount, find: Callable[[str], RemoteFile | None], names: Iterable[str]
-) -> None:
+def fill_folder(place: Path, mount: Mount, find: Callable[[str], RemoteFile | None], names: Iterable[str]) -> None:
     """Mount weights and fetch small files, as far as there are some of these names."""
     for name, file in _all(find, names).items():
         if file is None:
@@ -145,9 +143,7 @@ def useful_names(names: list[str], where: str) -> list[str]:
         raise RecipeError(f"{where}: there is nothing under this name")
     wanted = [name for name in names if name.endswith(".safetensors") or _is_small(name)]
     if not any(name.endswith(".safetensors") for name in wanted):
-        raise RecipeError(
-            f"{where}: holds no safetensors, and only those are streamed; fetch it and give the folder"
-        )
+        raise RecipeError(f"{where}: holds no safetensors, and only those are streamed; fetch it and give the folder")
     unsafe = next((name for name in wanted if ".." in Path(name).parts or Path(name).is_absolute()), None)
     if unsafe is not None:
         raise SmeltError(f"{where}: names a file {unsafe!r}, which is not in this folder")

@@ -62,7 +62,13 @@ def test_an_adapter_over_a_model_of_the_hub_is_streamed_too(hub: StandInHub, tmp
         {f"base_model.model.layers.0.mlp.{name}": one for name, one in factors.items()},
         folder / "adapter_model.safetensors",
     )
-    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "org/m0", "target_modules": ["mlp"]}
+    config = {
+        "peft_type": "LORA",
+        "r": 4,
+        "lora_alpha": 8,
+        "base_model_name_or_path": "org/m0",
+        "target_modules": ["mlp"],
+    }
     (folder / "adapter_config.json").write_text(json.dumps(config))
     hub.contents.add_model("org/lora", folder)
     models = {"a": "hf:org/m1", "b": "hf:org/m0+hf:org/lora", "c": "hf:org/m2"}
@@ -93,7 +99,9 @@ def test_what_the_hub_has_not_is_said_in_one_line(hub: StandInHub, tmp_path: Pat
 
 def test_the_command_has_the_flag(hub: StandInHub, tmp_path: Path, cli: Callable[..., Any]) -> None:
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    ran = cli("merge", "-m", "linear", "--model", "hf:org/m1", "--model", "hf:org/m2", "--stream", "-o", tmp_path / "out")
+    ran = cli(
+        "merge", "-m", "linear", "--model", "hf:org/m1", "--model", "hf:org/m2", "--stream", "-o", tmp_path / "out"
+    )
     assert ran.code == 0, ran.err
     assert not cached(tmp_path)
     ran = cli("plan", "-m", "linear", "--model", "hf:org/m1", "--model", "hf:org/m2", "--stream", "--json")

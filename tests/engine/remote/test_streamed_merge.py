@@ -90,9 +90,7 @@ def test_every_third_answer_may_go_wrong(
 
 
 @pytest.mark.parametrize("has_etags", [True, False])
-def test_a_file_that_changes_during_the_run_is_refused_and_leaves_nothing(
-    has_etags: bool, tmp_path: Path
-) -> None:
+def test_a_file_that_changes_during_the_run_is_refused_and_leaves_nothing(has_etags: bool, tmp_path: Path) -> None:
     root = tmp_path / "served"
     write_models(root, 3, width=1024)
     with range_server(root) as server:

@@ -54,9 +54,7 @@ def merged(where: str, out: Path, **words: Any) -> None:
     smelt.merge(models, base=f"{where}/m0", method="ties", out=out, **words)
 
 
-def test_a_merge_from_an_object_store_has_the_bytes_of_a_local_one(
-    store: S3Server, root: Path, tmp_path: Path
-) -> None:
+def test_a_merge_from_an_object_store_has_the_bytes_of_a_local_one(store: S3Server, root: Path, tmp_path: Path) -> None:
     merged(str(root), tmp_path / "local")
     store.requests.clear()
     store.faults.append(slow_down(5, lambda asked: asked["REQUEST_METHOD"] == "GET"))

@@ -47,9 +47,7 @@ class Refused(Fault):
     """The server does not give it out, or gives something else."""
 
 
-def asked_again(
-    ask: Callable[[], T], *, opening: bool = False, sleep: Callable[[float], object] = time.sleep
-) -> T:
+def asked_again(ask: Callable[[], T], *, opening: bool = False, sleep: Callable[[float], object] = time.sleep) -> T:
     """What an answer holds; after each passing fault the next request waits about twice as long.
 
     `opening`: nothing has come from this server yet.

@@ -108,7 +108,6 @@ class RemoteFile:
         return FileIdentity(found.size, 0, 0, number, _REMOTE, 1, found.pin)
 
 
-
 class _FromTheFront(io.RawIOBase):
     """Reads one range after the other."""
 

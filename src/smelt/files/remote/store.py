@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from smelt.errors import InputChanged, MissingExtra
 from smelt.files.remote.address import OBJECT_STORES, shown
@@ -84,7 +84,7 @@ class FolderStore:
         if etag:
             options["if_match"] = etag
         try:
-            answer = self._get(self._store, name, options=options)
+            answer = self._get(self._store, name, options=cast("Any", options))
             found = self._found(answer.meta)
             if pinned is not None and found.pin != pinned:
                 raise self.changed(name)

@@ -31,7 +31,7 @@ Fault = Callable[[Environ, Callable[..., Any]], Iterable[bytes] | None]
 """Looks at a request before the server does: answers it, changes it (and gives None), or gives None."""
 
 _KEYS = {"AWS_ACCESS_KEY_ID": "smelt", "AWS_SECRET_ACCESS_KEY": "smelt-secret", "AWS_DEFAULT_REGION": "us-east-1"}
-_NO_FILES = {name: os.devnull for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")}
+_NO_FILES = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull)
 
 
 @dataclass
@@ -43,6 +43,7 @@ class S3Server:
     """Asked in their order; one that answers is the last."""
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and query of every request, in the order in which they came."""
+    _client: Any = None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -67,13 +68,15 @@ class S3Server:
         """boto3's own client, which looks at the store without anything of Smelt's."""
         import boto3
 
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=_KEYS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=_KEYS["AWS_SECRET_ACCESS_KEY"],
-        )
+        if self._client is None:
+            self._client = boto3.client(
+                "s3",
+                endpoint_url=self.endpoint,
+                region_name="us-east-1",
+                aws_access_key_id=_KEYS["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=_KEYS["AWS_SECRET_ACCESS_KEY"],
+            )
+        return self._client
 
     def objects(self, bucket: str, prefix: str = "") -> dict[str, bytes]:
         """All that can be seen in a bucket, by key."""
@@ -184,7 +187,8 @@ def change_part(count: int = 1, which: Callable[[Environ], bool] = is_part, *, c
 
 def _serve() -> None:
     with s3_server() as server:
-        print(server.endpoint, flush=True)
+        sys.stdout.write(f"{server.endpoint}\n")
+        sys.stdout.flush()
         sys.stdin.read()
 
 

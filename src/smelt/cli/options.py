@@ -28,9 +28,9 @@ __all__ = [
     "RECIPE",
     "SET",
     "SHARD_SIZE",
+    "STREAM",
     "TASKS",
     "TEXT_FROM",
-    "STREAM",
     "THREADS",
     "TRUST",
 ]

@@ -82,8 +82,9 @@ class FileIdentity(NamedTuple):
 
 
 def file_identity(path: Path) -> FileIdentity:
-    """Who the file at a path is now; of a link, the file that it leads to; of one on a server, who it was when its model
-    was opened.
+    """Who the file at a path is now; of a link, the file that it leads to.
+
+    Of one on a server, who it was when its model was opened.
     """
     if (remote := remote_file(path)) is not None:
         return remote.identity

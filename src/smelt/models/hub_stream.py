@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
 """Models on servers: `https://host/folder`, `https://host/x.safetensors`, `s3://bucket/prefix`, `gs://`, `az://`.
 
-Nothing of their weights is copied: a folder stands for the model (smelt.files.remote.mounts). An object store lists what
-it holds. A web server does not, so it is asked for the index, then for `model.safetensors`, and for files by the names
+Nothing of their weights is copied: a folder stands for the model (smelt.files.remote.mounts). An object store lists
+what it holds. A web server does not, so it is asked for the index, then for `model.safetensors`, and for files by the names
 that they have beside weights.
 """
 
@@ -31,7 +31,8 @@ _TRIED = (
     "config.json", "generation_config.json", "open_clip_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-    "preprocessor_config.json", "processor_config.json", "image_processor_config.json", "video_preprocessor_config.json",
+    "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
+    "video_preprocessor_config.json",
     "chat_template.json", "chat_template.jinja", "manifest.json", "README.md",
 )  # fmt: skip
 """What is asked for where nothing is listed."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from models_afar import write_models
 from safetensors.torch import save_file
-from stand_in_hub import StandInHub
 
 import smelt
+from models_afar import write_models
 from smelt.errors import RecipeError
+from stand_in_hub import StandInHub
 
 pytest.importorskip("obstore")
 

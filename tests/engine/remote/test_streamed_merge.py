@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from models_afar import weights_of, write_model, write_models
-from range_server import FAULTS, Asked, RangeServer, range_server
 
 import smelt
+from models_afar import weights_of, write_model, write_models
+from range_server import FAULTS, Asked, RangeServer, range_server
 from smelt.errors import InputChanged, OutputError, RecipeError, SmeltError
 
 pytest.importorskip("obstore")

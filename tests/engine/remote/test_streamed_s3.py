@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from models_afar import weights_of, write_model, write_models
-from s3_server import S3Server, s3_server, slow_down
 
 import smelt
+from models_afar import weights_of, write_model, write_models
+from s3_server import S3Server, s3_server, slow_down
 from smelt.errors import InputChanged, RecipeError
 
 pytest.importorskip("obstore")

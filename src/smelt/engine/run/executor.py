@@ -219,9 +219,9 @@ class PlanExecutor:
         what: str = "merging",
         streamed: int = 0,
     ):
-        """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`); `streamed`: those that are
-        held of inputs on servers. With `hashes`, what is merged is hashed where it is read. `what` is how progress calls
-        it.
+        """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`); `streamed`: those that
+        are held of inputs on servers. With `hashes`, what is merged is hashed where it is read. `what` is how progress
+        calls it.
         """
         self._streamed = streamed
         self._what = what

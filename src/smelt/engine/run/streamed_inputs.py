@@ -1,4 +1,4 @@
-"""Inputs of a run that lie on servers: what is fetched of them ahead of the run, in which order and into how much room."""
+"""Inputs of a run that lie on servers: what is fetched of them ahead of it, in which order and into how much room."""
 
 from __future__ import annotations
 

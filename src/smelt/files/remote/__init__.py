@@ -1,1 +1,1 @@
-"""Files that lie on a server: asked for by ranges, again where an answer fails, and only as long as they do not change."""
+"""Files that lie on servers: asked for by ranges, again where an answer fails, and refused when they change."""

@@ -1,7 +1,7 @@
 """Places of this machine that stand for files on servers: a small folder for each model, as long as somebody reads it.
 
-What is beside a model's weights (config, tokenizer) lies in the folder as it is. For every weights file there is an empty
-file of its name, which `remote_file` knows to be elsewhere: formats find it by its name as always, whoever opens
+What is beside a model's weights (config, tokenizer) lies in the folder as it is. For every weights file there is an
+empty file of its name, which `remote_file` knows to be elsewhere: formats find it by its name as always, whoever opens
 inputs (smelt.files.input_file) reads it from its server, and whoever does not meets an empty file and says so. So no
 weights are ever copied to this machine, and none can be mistaken for zeros.
 
@@ -106,7 +106,7 @@ _current: ContextVar[Mounts] = ContextVar("mounts of this block", default=_of_pr
 
 @contextmanager
 def reading_from_afar(*, hub: bool = False) -> Iterator[None]:
-    """Models on servers that are opened in here are let go of at the end; with `hub`, those of the hub are streamed too.
+    """Models on servers that are opened in here are let go of at the end; with `hub`, the hub's are streamed too.
 
     A block within another one shares its folders.
     """

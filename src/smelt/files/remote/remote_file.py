@@ -10,7 +10,7 @@ import hashlib
 import io
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from smelt.errors import CorruptFile, InputChanged, RecipeError
 from smelt.files.identity import FileIdentity

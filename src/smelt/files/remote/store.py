@@ -1,8 +1,9 @@
 """One folder on a server, through obstore: ranges of its files with all that the server says of them, and lists.
 
 What an answer claims is held against what was asked for: obstore refuses a range that is another one and an answer
-without ranges, and lengths are counted here. Each call is one request; asking again is faults.py's business. Credentials
-are those that obstore finds in the environment ($AWS_..., $GOOGLE_..., $AZURE_...), and a query in the address goes along.
+without ranges, and lengths are counted here. Each call is one request; asking again is faults.py's business.
+Credentials are those that obstore finds in the environment ($AWS_..., $GOOGLE_..., $AZURE_...), and a query in the
+address goes along.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from smelt.errors import InputChanged, MissingExtra
 from smelt.files.remote.address import OBJECT_STORES, shown
 from smelt.files.remote.faults import NotThere, Passing, Refused, Unreachable
 
-__all__ = ["Found", "FolderStore"]
+__all__ = ["FolderStore", "Found"]
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _AGAIN = ("408", "425", "429")
@@ -78,7 +79,7 @@ class FolderStore:
         self.lists = scheme in OBJECT_STORES
 
     def read(self, name: str, start: int, end: int, pinned: str | None = None) -> tuple[memoryview, Found]:
-        """Bytes of a file, fewer at its end, and what the server says of it; InputChanged where it is not the pinned."""
+        """Bytes of a file, fewer at its end, and what the server says of it; InputChanged where it is another."""
         options: dict[str, Any] = {"range": (start, end)}
         etag = pinned.split(" ")[0] if pinned is not None and pinned[:1] == '"' else None
         if etag:

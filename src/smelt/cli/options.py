@@ -29,6 +29,7 @@ __all__ = [
     "RECIPE",
     "SET",
     "SHARD_SIZE",
+    "STREAM",
     "TASKS",
     "TEXT_FROM",
     "THREADS",
@@ -39,6 +40,7 @@ ALLOW_PICKLE = Option("Read .bin and .pt files too, with torch's weights_only.",
 BASE = Option("The model the others were fine-tuned from.", type=str, default=None, own=True, complete="models")
 DEVICE = Option("cpu, cuda or mps.", complete="devices")
 DTYPE = Option("Of the output: bfloat16, float16, float32, float64.", complete="dtypes")
+STREAM = Option("Read models of the Hugging Face hub from there, without a copy here.")
 FORCE = Option("Replace an existing output, at the end.")
 JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False, own=True)
 LORA = Option("Write a LoRA adapter of this rank instead of a whole model.", metavar="RANK", min=1)

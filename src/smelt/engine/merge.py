@@ -13,7 +13,7 @@ from smelt.caller import asked_by_recipe, option
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.adapter_output import with_adapters_base
-from smelt.engine.pool import ModelPool, opened, with_statistics
+from smelt.engine.pool import ModelPool, opened, with_statistics, without_secrets
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,
@@ -26,6 +26,7 @@ from smelt.errors import (
 from smelt.files.hashing.input_hashes import InputHashes
 from smelt.files.identity import check_unchanged
 from smelt.files.reading import os_reason
+from smelt.files.remote.mounts import reading_from_afar
 from smelt.recipe.schema import Recipe, parse_size
 from smelt.system.progress import Progress
 
@@ -80,6 +81,8 @@ class Options:
     what: str = "merging"
     """What the bar calls it."""
     cluster: Cluster | None = None
+    stream: bool = False
+    """Whether models of the Hugging Face hub are read from there and not fetched."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,21 @@ class Summary(Shown):
 
 @contextmanager
 def planned(
-    recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None, shapes: bool = False
+    recipe: Recipe,
+    *,
+    relative_to: Path | None = None,
+    pool: ModelPool | None = None,
+    shapes: bool = False,
+    stream: bool = False,
 ) -> Iterator[ReadyMerge]:
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
     With `shapes`, nothing is read but headers, and public models that are not on this machine are planned from their
-    shapes.
+    shapes. With `stream`, models of the hub are read from there.
     """
-    with asked_by_recipe(recipe.stated), ExitStack() as stack:
-        own = pool is None
+    with asked_by_recipe(recipe.stated), reading_from_afar(hub=stream), ExitStack() as stack:
+        own, recipe = pool is None, without_secrets(recipe)
         if pool is None:
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
             pool = stack.enter_context(opened(recipe.pool, **words))
@@ -157,6 +165,13 @@ def merge_to_folder(
     began = time.monotonic()
     if options.device != "cpu":
         _begin_gpu(recipe, options.device)
+    with reading_from_afar(hub=options.stream):
+        return _merge_to_folder(without_secrets(recipe), out, options, relative_to, began)
+
+
+def _merge_to_folder(
+    recipe: Recipe, out: Path | ObjectPlace, options: Options, relative_to: Path | None, began: float
+) -> Summary:
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),
@@ -309,6 +324,7 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
             device=device,
             hashes=hashes,
             what=options.what,
+            streamed=bounds.streamed,
         )
         executor.run(skip)
 

@@ -19,6 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, listed, unknown
+from smelt.files.remote.mounts import mounts_here
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
@@ -28,7 +29,7 @@ from smelt.recipe.schema import Pool, Recipe
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
 
-__all__ = ["BASE", "ModelPool", "opened", "read_pool", "with_statistics"]
+__all__ = ["BASE", "ModelPool", "opened", "read_pool", "with_statistics", "without_secrets"]
 
 BASE = "base"
 """How messages and policies call the base."""
@@ -122,6 +123,16 @@ def read_pool(
         folder = path.resolve().parent
         return _parsed(with_found_models(data, folder)), folder
     return _parsed({"base": base, "models": models}), None
+
+
+def without_secrets(recipe: Recipe) -> Recipe:
+    """The recipe as it may be written down: addresses without signatures, which are known while models are opened."""
+    hide, pool = mounts_here().hide, recipe.pool
+    base = hide(pool.base) if pool.base is not None else None
+    models = {name: hide(ref) for name, ref in pool.models.items()}
+    if base == pool.base and models == pool.models:
+        return recipe
+    return recipe.model_copy(update={"pool": pool.model_copy(update={"base": base, "models": models})})
 
 
 def _parsed(data: Mapping[str, Any]) -> Pool:

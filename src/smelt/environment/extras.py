@@ -24,6 +24,7 @@ GIVES = {
     "embed": "evaluate embedders and classifiers of texts",
     "experts": "match the experts of two runs",
     "tune": "search for settings on validation data",
+    "remote": "read models from servers and object stores",
     "cluster": "run jobs through Ray or Slurm",
     "s3": "write models to s3:// and gs://",
     "az": "write models to az://",

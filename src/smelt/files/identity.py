@@ -4,6 +4,8 @@ Size and time of change are not enough, since whoever edits a file can put its t
 moves with every write and cannot be set. It moves too when a file gets another name, owner or rights; a hard link that
 is made or removed, as the hub's store does, is known by the number of names and is no change of the bytes.
 
+A file on a server (remote/) is known by what the server calls its version, and asked for anew at the end.
+
 Hashes are remembered for files that did not change: SHA-256, which the hub, packs and notes speak of, and BLAKE3, which
 merges make of what they read (hashing/).
 """
@@ -17,12 +19,16 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from smelt.errors import CorruptFile, InputChanged
 from smelt.files.cache import cached_path, write_cached
 from smelt.files.reading import find_json_table
+from smelt.files.remote.mounts import mount_name, remote_file
 from smelt.system.process import usable_cores
+
+if TYPE_CHECKING:
+    from smelt.files.remote.remote_file import RemoteFile
 
 __all__ = [
     "FileIdentity",
@@ -40,8 +46,11 @@ __all__ = [
 
 HashKind: TypeAlias = Literal["sha256", "blake3"]
 _SHOWN = 5
+_BLOCK = 1 << 23
 _MOST_THREADS = 4
 """More than a disk likes to be read by, and few enough to leave cores for the rest."""
+_MOST_ASKED = 16
+"""Files on servers that are looked at at once."""
 _MOST_REMEMBERED = 10_000
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
 """What the Hugging Face cache calls a file: its hash."""
@@ -56,11 +65,15 @@ class FileIdentity(NamedTuple):
     inode: int
     device: int
     names: int
+    version: str = ""
+    """What a server calls the version that it gives out (an ETag); files of this machine have none."""
 
     def change(self, now: FileIdentity) -> str | None:
         """What happened to the file since, in words; None if it has the same bytes."""
         if (self.inode, self.device) != (now.inode, now.device):
             return "another file has taken its place"
+        if self.version != now.version:
+            return "the server has another version of it"
         if (self.size, self.mtime) != (now.size, now.mtime):
             return "it was written to"
         if self.ctime != now.ctime and self.names == now.names:
@@ -69,7 +82,12 @@ class FileIdentity(NamedTuple):
 
 
 def file_identity(path: Path) -> FileIdentity:
-    """Who the file at a path is now; of a link, the file that it leads to."""
+    """Who the file at a path is now; of a link, the file that it leads to.
+
+    Of one on a server, who it was when its model was opened.
+    """
+    if (remote := remote_file(path)) is not None:
+        return remote.identity
     try:
         found = os.stat(path)
     except OSError as error:
@@ -84,10 +102,20 @@ def identities(paths: Iterable[Path]) -> dict[Path, FileIdentity]:
 
 def check_unchanged(seen: Mapping[Path, FileIdentity]) -> None:
     """Raise where a file is not the one any more that it was when it was seen, with every such file."""
-    changes = [(path, change) for path, before in seen.items() if (change := _change(path, before)) is not None]
+    found = {path: remote_file(path) for path in seen}
+    afar = {path: file for path, file in found.items() if file is not None}
+    asked: dict[Path, str | None] = {}
+    if afar:
+        with ThreadPoolExecutor(_MOST_ASKED, "smelt-look") as threads:
+            asked = dict(zip(afar, threads.map(lambda path: _change(path, seen[path], afar[path]), afar), strict=True))
+    changes = [
+        (path, change)
+        for path, before in seen.items()
+        if (change := asked[path] if path in asked else _change(path, before)) is not None
+    ]
     if not changes:
         return
-    told = [f"{path} ({change})" for path, change in changes[:_SHOWN]]
+    told = [f"{mount_name(path)} ({change})" for path, change in changes[:_SHOWN]]
     if changes[_SHOWN:]:
         told.append(f"and {len(changes) - _SHOWN} more")
     raise InputChanged(
@@ -96,17 +124,28 @@ def check_unchanged(seen: Mapping[Path, FileIdentity]) -> None:
     )
 
 
-def _change(path: Path, before: FileIdentity) -> str | None:
+def _change(path: Path, before: FileIdentity, remote: RemoteFile | None = None) -> str | None:
     try:
-        return before.change(file_identity(path))
+        return before.change(remote.identity_now() if remote is not None else file_identity(path))
     except CorruptFile:
         return "it is gone"
 
 
 def hash_file(path: Path) -> str:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it."""
+    if (remote := remote_file(path)) is not None:
+        return remote.sha256 or _hash_remote(remote)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hash_remote(file: RemoteFile) -> str:
+    digest, room = hashlib.sha256(), bytearray(_BLOCK)
+    for start in range(0, file.size, _BLOCK):
+        some = memoryview(room)[: min(_BLOCK, file.size - start)]
+        file.fill(some, start)
+        digest.update(some)
+    return digest.hexdigest()
 
 
 def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[Path, str]:
@@ -131,7 +170,9 @@ def known_hashes(files: Mapping[Path, FileIdentity], kind: HashKind) -> dict[Pat
 
 
 def hub_hash(path: Path) -> str | None:
-    """The SHA-256 that the cache of the Hugging Face hub has for a file: it is the file's name there."""
+    """The SHA-256 that the Hugging Face hub has for a file: in its cache it is the file's name."""
+    if (remote := remote_file(path)) is not None:
+        return remote.sha256
     real = path.resolve()
     return real.name if real.parent.name == "blobs" and _BLOB.match(real.name) else None
 
@@ -167,4 +208,6 @@ class HashMemory:
 
 def cache_key(path: Path, seen: FileIdentity) -> str:
     """What is remembered about a file goes by this name: its place, and who it was there."""
-    return "|".join(map(str, (path.resolve(), *seen)))
+    if seen.version:
+        return "|".join(map(str, (mount_name(path), *seen)))
+    return "|".join(map(str, (path.resolve(), *seen[:-1])))

@@ -8,12 +8,12 @@ beside them is carried (`folder_files.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.formats.quantised.scheme import dequantised
-from smelt.formats.source import Component, Source
+from smelt.formats.source import Component, Source, StoredRange
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,6 +47,10 @@ class ComponentsSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         part, name = self._places[key]
         part.read_bytes(name, start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        part, name = self._places[key]
+        return part.read_from(name)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         part, name = self._places[key]

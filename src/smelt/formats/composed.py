@@ -8,14 +8,14 @@ that makes the score of an added token the mean of all scores, so that it is nev
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile
 from smelt.formats.dtype import torch_dtype
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredRange, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,6 +76,10 @@ class ComposedSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         source, stored = self._places[key]
         source.read_bytes(stored, start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        source, stored = self._places[key]
+        return source.read_from(stored)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         source, stored = self._places[key]

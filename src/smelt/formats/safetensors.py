@@ -14,7 +14,7 @@ import re
 import struct
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import CorruptFile, shortened
 from smelt.files.hashing.input_hashes import note_read
 from smelt.files.identity import file_identity
-from smelt.files.positioned import BINARY, fill
+from smelt.files.input_file import InputFile, open_input
 from smelt.files.reading import is_there, open_plain, parse_json, read_json
+from smelt.files.remote.mounts import remote_file
 from smelt.formats import dtype as dtypes
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredRange, TensorInfo
 from smelt.system.process import gc_paused
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEX",
+    "SINGLE",
     "FileSource",
     "Header",
     "complete_shards",
     "encode_header",
+    "names_of_index",
     "open_file",
     "open_folder",
     "open_named",
@@ -45,7 +48,7 @@ __all__ = [
 ]
 
 INDEX = "model.safetensors.index.json"
-_SINGLE = "model.safetensors"
+SINGLE = "model.safetensors"
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|pt|pth)$")
 _LIMIT = 100_000_000
 """No real header comes near this many bytes; the reference library draws the same line."""
@@ -64,8 +67,9 @@ class Header:
 
 @gc_paused()
 def read_header(path: Path) -> Header:
-    with open_plain(path) as file:
-        size = os.fstat(file.fileno()).st_size
+    remote = remote_file(path)
+    with open_plain(path) if remote is None else remote.begin() as file:
+        size = os.fstat(file.fileno()).st_size if remote is None else remote.size
         prefix = file.read(8)
         if len(prefix) < 8:
             raise CorruptFile(f"{path}: {size} bytes are too few for a safetensors file; it may be cut off")
@@ -167,17 +171,17 @@ class FileSource(Source):
 
     def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):
         self.label, self.folder = label, folder
-        self._descriptors: list[int] = []
         self._where: dict[str, tuple[int, int]] = {}
         tensors: dict[str, TensorInfo] = {}
         self._buffers = threading.local()
-        self._paths, self.files = tuple(files), {path: file_identity(path) for path in files}
-        for number, path in enumerate(self._paths):
+        self.files = {path: file_identity(path) for path in files}
+        self._inputs: list[InputFile] = []
+        for number, path in enumerate(files):
             header = read_header(path)
             twice = tensors.keys() & header.tensors.keys()
             if twice:
                 raise CorruptFile(f"{path}: {sorted(twice)[0]!r} stands in another file of this model too")
-            self._descriptors.append(os.open(path, os.O_RDONLY | BINARY))
+            self._inputs.append(open_input(path))
             tensors.update(header.tensors)
             self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
         self.tensors = tensors
@@ -201,13 +205,19 @@ class FileSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         number, offset = self._where[key]
         position = offset + start * dtypes.item_size(self.tensors[key].dtype)
-        if not fill(self._descriptors[number], out, position):
-            raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
-        note_read(self._descriptors[number], position, out)
+        file = self._inputs[number]
+        if not file.fill(out, position):
+            raise CorruptFile(f"{file.path}: ended while {key!r} was being read; the file has changed")
+        note_read(file, position, out)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         number, offset = self._where[key]
-        return self._descriptors[number], offset
+        descriptor = self._inputs[number].descriptor
+        return (descriptor, offset) if descriptor is not None else None
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        number, offset = self._where[key]
+        yield StoredRange(self._inputs[number].path, offset, offset + self.tensors[key].nbytes)
 
     def _buffer(self, nbytes: int) -> Tensor:
         import torch
@@ -219,8 +229,8 @@ class FileSource(Source):
         return buffer
 
     def close(self) -> None:
-        while self._descriptors:
-            os.close(self._descriptors.pop())
+        while self._inputs:
+            self._inputs.pop().close()
 
 
 def open_file(path: Path) -> Source:
@@ -230,7 +240,7 @@ def open_file(path: Path) -> Source:
 
 def open_folder(path: Path) -> Source:
     """The weights of a folder that has some."""
-    found = open_named(path, _SINGLE, INDEX)
+    found = open_named(path, SINGLE, INDEX)
     return found or FileSource(str(path), complete_shards(path, sorted(path.glob("*.safetensors"))), path)
 
 
@@ -248,13 +258,8 @@ def open_named(path: Path, single: str, index: str) -> Source | None:
 
 def _open_indexed(path: Path, name: str) -> Source:
     index = read_json(path / name)
-    places = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
-        raise CorruptFile(f"{path / name}: has no weight_map from tensors to files")
-    names = sorted(set(places.values()))
-    outside = next((one for one in names if Path(one).is_absolute() or ".." in Path(one).parts), None)
-    if outside:
-        raise CorruptFile(f"{path / name}: names {shortened(outside)!r}, which is not in this folder")
+    names = names_of_index(index, str(path / name))
+    places = index["weight_map"]
     missing = [one for one in names if not is_there(path / one)]
     if missing:
         raise CorruptFile(f"{path}: the index names shards that are not there: {', '.join(map(shortened, missing))}")
@@ -265,6 +270,18 @@ def _open_indexed(path: Path, name: str) -> Source:
         what = f"lists {absent[0]!r}, which no shard holds" if absent else f"does not list {unlisted[0]!r}"
         raise CorruptFile(f"{path / name}: {what} ({len(absent) + len(unlisted)} such tensors)")
     return source
+
+
+def names_of_index(index: Any, where: str) -> list[str]:
+    """The files that an index names, each once and in order; CorruptFile where it is none."""
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
+        raise CorruptFile(f"{where}: has no weight_map from tensors to files")
+    names = sorted(set(places.values()))
+    outside = next((one for one in names if Path(one).is_absolute() or ".." in Path(one).parts), None)
+    if outside:
+        raise CorruptFile(f"{where}: names {shortened(outside)!r}, which is not in this folder")
+    return names
 
 
 def complete_shards(path: Path, files: list[Path]) -> list[Path]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.files.identity import FileIdentity
 from smelt.formats import dtype as dtypes
@@ -28,9 +28,11 @@ __all__ = [
     "MemorySource",
     "Source",
     "StoredCodes",
+    "StoredRange",
     "TensorInfo",
     "equal_tensors",
     "files_of",
+    "part_of",
     "prefix_of",
     "read_whole",
 ]
@@ -88,6 +90,14 @@ class Component:
         return [f"{self.place}{self.stem}-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
 
 
+class StoredRange(NamedTuple):
+    """Some bytes of a file, from `start` up to `end`."""
+
+    path: Path
+    start: int
+    end: int
+
+
 class Source(ABC):
     """A set of named tensors that can be read piece by piece, from several threads at once."""
 
@@ -139,6 +149,10 @@ class Source(ABC):
         """An open file's descriptor and the place in it of the bytes that `read_bytes` gives, where they are there."""
         return None
 
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        """What of its files a tensor is read from, as far as it is known; whoever fetches from afar does so ahead."""
+        yield from ()
+
     def on_device(self, key: str) -> Tensor | None:
         """The flat tensor itself, where it lies in the memory of a device."""
         return None
@@ -181,6 +195,10 @@ class MemorySource(Source):
     def has_bytes(self, key: str) -> bool:
         return self._state[key].device.type == "cpu"
 
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        """What of its files a tensor is read from, as far as it is known; whoever fetches from afar does so ahead."""
+        yield from ()
+
     def on_device(self, key: str) -> Tensor | None:
         tensor = self._state[key]
         return tensor.view(-1) if tensor.device.type != "cpu" else None
@@ -190,6 +208,14 @@ class MemorySource(Source):
 
         size = self._state[key].element_size()
         out[:] = self._state[key].view(-1).view(torch.uint8).numpy().data[start * size : start * size + len(out)]
+
+
+def part_of(source: Source, key: str, start: int, count: int) -> Iterator[StoredRange]:
+    """What elements of a tensor are read from, from `start` on: of one that lies in a file as it is, these alone."""
+    found, size = list(source.read_from(key)), dtypes.item_size(source.tensors[key].dtype)
+    if len(found) == 1 and found[0].end - found[0].start == source.tensors[key].nbytes:
+        found = [StoredRange(found[0].path, found[0].start + start * size, found[0].start + (start + count) * size)]
+    yield from found
 
 
 def files_of(sources: Iterable[Source]) -> dict[Path, FileIdentity]:

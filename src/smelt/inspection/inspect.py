@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from smelt.files.identity import file_identity
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
@@ -39,7 +40,7 @@ def inspect(model: str | Path | Any) -> ModelFacts:
         architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
         parameters=sum(one.parameters for one in stored.tensors),
         dtypes=_dtypes(stored),
-        files=tuple(FileFacts(path.name, path.stat().st_size) for path in stored.files),
+        files=tuple(FileFacts(path.name, file_identity(path).size) for path in stored.files),
         sizes=small_files.sizes_of(stored.config) or ({} if stored.parts else _depth(stored)),
         parts=stored.parts or _parts(stored),
         vocabulary=vocabulary,

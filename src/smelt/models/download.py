@@ -13,6 +13,7 @@ from pathlib import Path
 
 from smelt.caller import option
 from smelt.errors import RecipeError, SmeltError
+from smelt.files.remote.mounts import streams_hub
 from smelt.formats.open import is_adapter, is_pickle
 from smelt.formats.part_folders import MODULES
 from smelt.formats.sentence_transformers.source import PICKLE, modules_without_weights
@@ -28,7 +29,11 @@ _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
 
 @reference_scheme("hf")
 def download(name: str, *, allow_pickle: bool = False) -> Path:
-    """The folder of a model on the hub, with its weights."""
+    """The folder of a model on the hub, with its weights; one that stands for it where it is streamed."""
+    if streams_hub():
+        from smelt.models.hub_stream import stream
+
+        return stream(name)
     repo, _, revision = name.partition("@")
     folder = _snapshot(name, repo, revision or None, _FILES)
     parts = modules_without_weights(folder)

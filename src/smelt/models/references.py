@@ -1,7 +1,8 @@
 """References: how a recipe names a model.
 
 path/to/folder      dir:path/to/folder       a folder or file that exists
-hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
+hf:org/name@rev                              a model on the Hugging Face hub, downloaded once, or streamed
+https://host/folder    s3://bucket/prefix    a model on a server (gs://, az://, or a .safetensors file), read by ranges
 zoo:name                                     a model of the zoo that ships beside Smelt
 open_clip:RN50/openai                        a pretrained model by open_clip's architecture and tag, or ORG/NAME
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
@@ -24,6 +25,8 @@ from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
+from smelt.files.remote.address import SCHEMES
+from smelt.files.remote.mounts import mount_name, streams_hub
 from smelt.formats.lora.adapter_file import is_adapter_file
 from smelt.formats.open import OpenBase, OpenOptions, has_states, is_adapter, open_path
 from smelt.formats.source import Source
@@ -58,6 +61,7 @@ schemes: Registry[Scheme] = Registry(
     "smelt.references",
     own=lambda: {
         "hf": "smelt.models.download",
+        **dict.fromkeys(SCHEMES, "smelt.models.remote_folder"),
         "zoo": "smelt.models.zoo.catalogue",
         "shape": "smelt.models.weightless",
         "open_clip": "smelt.models.families.open_clip.reference",
@@ -95,7 +99,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     """
     if shapes and local_path(ref, relative_to) is None and (cut := split_part(ref)) is not None:
         return open_part(open_ref(cut[0], relative_to=relative_to, allow_pickle=allow_pickle, shapes=True), cut[1])
-    source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") else None
+    source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") and not streams_hub() else None
     return source or _open(ref, relative_to, allow_pickle)
 
 
@@ -133,7 +137,9 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
                 f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
                 f"say where it lies: BASE+{ref}"
             ) from None
-    return open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle))
+    source = open_path(found, allow_pickle=allow_pickle, open_base=_base_opener(allow_pickle))
+    source.label = mount_name(source.label)
+    return source
 
 
 def state_in_checkpoint(
@@ -224,7 +230,9 @@ def _adapt(base: Source, folder: Path | Source, allow_pickle: bool) -> Source:
         raise RecipeError(f"{folder.label}: is no adapter, so it does not go over {base.label}")
     if is_projector(folder):
         return open_projector(base, folder, OpenOptions(_base_opener(allow_pickle), allow_pickle))
-    return LoraSource(base, folder, allow_pickle=allow_pickle)
+    source = LoraSource(base, folder, allow_pickle=allow_pickle)
+    source.label = mount_name(source.label)
+    return source
 
 
 def _base_opener(allow_pickle: bool) -> OpenBase:

@@ -54,6 +54,7 @@ def merge(
     workers: int | None = None,
     resume: bool = False,
     force: bool = False,
+    stream: bool = False,
     quiet: bool = True,
     trust_remote_code: bool = False,
     **words: Unpack[MergeWords],
@@ -74,6 +75,9 @@ def merge(
     `ray:ADDRESS`, `slurm` or `slurm:WORDS`, or an object (`smelt.jobs.executor.Executor`). `workers` is how many of
     them; each has `threads`, and all see the models and the output at the same paths.
 
+    With `stream`, models of the Hugging Face hub are read from there by ranges and not fetched, as models with an
+    address (`https://`, `s3://`, `gs://`, `az://`) always are.
+
     With `out` the result is a model folder and a Summary comes back; without, a state dict. `out` may lie in an object
     store: `s3://bucket/name`, `gs://` or `az://`.
     """
@@ -81,7 +85,7 @@ def merge(
         check_word(device)
     recipe, relative_to, pool = read_request(models, base, method, words)
     cluster = _cluster(executor, workers, device, recipe, out) if executor is not None or workers is not None else None
-    options = Options(threads, memory, device, resume, force, quiet, cluster=cluster)
+    options = Options(threads, memory, device, resume, force, quiet, cluster=cluster, stream=stream)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:
             kind_of_output(output_place(out)).check([], force=force, needed=0)
@@ -96,7 +100,7 @@ def merge(
         return merge_to_folder(recipe, output_place(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
-    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
+    with planned(recipe, relative_to=relative_to, pool=pool, stream=stream) as ready:
         return merge_to_memory(ready, options)
 
 

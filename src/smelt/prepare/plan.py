@@ -54,17 +54,18 @@ def plan(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
+    stream: bool = False,
     **words: Unpack[MergeWords],
 ) -> PlanReport:
     """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
 
-    `models`, `base`, `method`, `threads`, `memory` and other words are those of `smelt.merge`.
+    `models`, `base`, `method`, `threads`, `memory`, `stream` and other words are those of `smelt.merge`.
 
     Public models that are not on this machine are planned from their shapes, where these are known
     (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """
     recipe, relative_to, pool = read_request(models, base, method, words)
-    words_of_a_run: dict[str, Any] = {"threads": threads, "memory": memory, "device": device}
+    words_of_a_run: dict[str, Any] = {"threads": threads, "memory": memory, "device": device, "stream": stream}
     return plan_recipe(recipe, pool, from_references=pool is None, relative_to=relative_to, **words_of_a_run)
 
 
@@ -77,13 +78,14 @@ def plan_recipe(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
+    stream: bool = False,
 ) -> PlanReport:
     """What merging a recipe would do; `pool` are its models where they are open already.
 
     Models that are not `from_references` lie in memory and have no data of their own.
     """
     if not is_data_missing(recipe, None if from_references else pool):
-        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
+        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True, stream=stream) as ready:
             return describe_plan(ready, threads, memory, device)
     with _planned_with_data(recipe, relative_to, pool) as ready:
         budget = recipe.data.examples if recipe.data else None

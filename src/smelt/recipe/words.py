@@ -107,5 +107,6 @@ class RunWords(TypedDict, total=False):
     workers: int | None
     resume: bool
     force: bool
+    stream: bool
     quiet: bool
     trust_remote_code: bool

@@ -21,6 +21,7 @@ from smelt.cli.options import (
     POOL,
     RECIPE,
     SHARD_SIZE,
+    STREAM,
     THREADS,
     TRUST,
 )
@@ -60,6 +61,7 @@ __all__ = ["merge"]
     trust_remote_code=TRUST,
     resume=Option("Continue a run that was killed."),
     force=FORCE,
+    stream=STREAM,
     **ANSWER,
 )
 def merge(given: Given) -> None:

@@ -16,6 +16,7 @@ from smelt.cli.options import (
     MODELS,
     POOL,
     RECIPE,
+    STREAM,
     THREADS,
 )
 from smelt.cli.request import request
@@ -39,6 +40,7 @@ __all__ = ["plan"]
     memory=MEMORY,
     device=DEVICE.but("cpu, cuda or auto.", complete="merge devices"),
     allow_pickle=ALLOW_PICKLE,
+    stream=STREAM,
     as_json=JSON,
 )
 def plan(given: Given) -> None:

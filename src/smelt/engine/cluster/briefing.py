@@ -40,7 +40,7 @@ class Briefing:
     """Of the run, as the journal has it."""
     plan: str
     """The plan in short: what a worker plans must be the same."""
-    files: Mapping[str, list[int]]
+    files: Mapping[str, list[Any]]
     """Every input by its path, with its identity."""
     unknown: list[str]
     """Those that are to be hashed."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial, reduce
 from typing import Any
 
@@ -12,6 +13,7 @@ from smelt.engine.cluster.parcels import restore_fold
 from smelt.engine.plan.plan import Item, Plan, Span
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.executor import OrderedJoin, PlanExecutor, TaskBatch, Workflow
+from smelt.engine.run.streamed_inputs import announced, read_ahead
 from smelt.engine.run.work_memory import ModelFold
 from smelt.engine.sink.sink import Sink
 from smelt.files.hashing.input_hashes import InputHashes
@@ -27,8 +29,9 @@ FoldPart = tuple[bool, Any]
 class PieceExecutor(PlanExecutor):
     """Runs pieces of a plan, `[item, first span, span after the last]` each, as often as it is asked."""
 
-    def __init__(self, plan: Plan, sink: Sink, *, threads: int, room: int, hashes: InputHashes):
-        super().__init__(plan, sink, Progress(quiet=True), threads=threads, room=room, hashes=hashes)
+    def __init__(self, plan: Plan, sink: Sink, *, threads: int, room: int, hashes: InputHashes, streamed: int):
+        words: dict[str, Any] = {"threads": threads, "room": room, "hashes": hashes, "streamed": streamed}
+        super().__init__(plan, sink, Progress(quiet=True), **words)
         self._items = [part for item in plan.items for part in item.matrix_items]
         self._own: dict[tuple[str, int], tuple[int, int]] = {}
 
@@ -43,7 +46,7 @@ class PieceExecutor(PlanExecutor):
         self._own = {
             (item.key, item.first): (first, stop) for item, (_, first, stop) in zip(items, pieces, strict=True)
         }
-        with gc_frozen(), self._pool() as threads:
+        with gc_frozen(), self._reading(items), self._pool() as threads:
             self._merge_all(threads, items)
 
     def fold(self, number: int, pieces: Sequence[Sequence[int]]) -> list[FoldPart]:
@@ -63,7 +66,7 @@ class PieceExecutor(PlanExecutor):
             return self._fold_piece(one, item, one.members[numbered[item.key, item.first]][1])
 
         together = [[item] for item, _ in members]
-        with gc_frozen(), self._pool() as threads:
+        with gc_frozen(), self._reading([item for item, _ in members]), self._pool() as threads:
             self._drive(threads, together, work, parts.add, one.fold.holds(one.count, one.models, 0))
         found: list[FoldPart] = parts.total
         return [(True, reduce(one.fold.join, [part for _, part in found]))] if one.fold.joins_exactly else found
@@ -86,6 +89,20 @@ class PieceExecutor(PlanExecutor):
     def _own_spans(self, item: Item, backend: Backend) -> list[Span]:
         first, stop = self._own[item.key, item.first]
         return backend.spans(item)[first:stop]
+
+    @contextmanager
+    def _reading(self, items: Sequence[Item]) -> Iterator[None]:
+        """What these items want of inputs on servers is fetched ahead; of those that are merged in part, as it is read."""
+        whole = [item for item in items if self._own[item.key, item.first] == (0, len(self._all_spans(item)))]
+        self._ahead = read_ahead(self._plan, self._streamed)
+        self._ahead.begin(announced(whole))
+        try:
+            yield
+        finally:
+            self._ahead.close()
+
+    def _all_spans(self, item: Item) -> list[Span]:
+        return self._backends.of(item).spans(item)
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))

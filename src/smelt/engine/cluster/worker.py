@@ -114,7 +114,8 @@ class _OpenMerge:
             {path: seen for path, seen in plan.inputs.items() if str(path) in wanted}, for_another=True
         )
         self.sink = PieceSink(self.folder, told.fingerprint, durable=boot_id() != told.boot)
-        self.executor = PieceExecutor(plan, self.sink, threads=bounds.threads, room=bounds.room, hashes=self.hashes)
+        words: dict[str, Any] = {"threads": bounds.threads, "room": bounds.room, "streamed": bounds.streamed}
+        self.executor = PieceExecutor(plan, self.sink, hashes=self.hashes, **words)
         self._stack.callback(self.executor.close)
         keep_freed_memory()
 

@@ -25,7 +25,7 @@ from smelt.engine.plan.experts import expert_faults
 from smelt.engine.plan.frozen_part import frozen_part_faults
 from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
-from smelt.files.identity import file_hashes
+from smelt.files.identity import file_hashes, file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
@@ -192,7 +192,7 @@ def _same(one: Source, other: Source) -> bool:
     ours, theirs = ([Path(file).resolve() for file in source.files] for source in (one, other))
     if ours == theirs or not ours or not theirs:
         return True
-    if sorted(p.stat().st_size for p in ours) != sorted(p.stat().st_size for p in theirs):
+    if sorted(file_identity(p).size for p in ours) != sorted(file_identity(p).size for p in theirs):
         return False
     return sorted(file_hashes(ours).values()) == sorted(file_hashes(theirs).values())
 

@@ -158,12 +158,12 @@ def _from_shapes(absent: Iterable[str]) -> list[str]:
 
 def _bytes_of(sources: Iterable[Source]) -> int:
     """The size of all files, each counted once; of models in memory and of shapes, that of their numbers."""
-    files: set[Path] = set()
+    files: dict[Path, int] = {}
     total = 0
     for source in sources:
-        files.update(Path(file).resolve() for file in source.files)
+        files |= {Path(file).resolve(): seen.size for file, seen in source.files.items()}
         total += 0 if source.files else sum(info.nbytes for info in source.tensors.values())
-    return total + sum(path.stat().st_size for path in files)
+    return total + sum(files.values())
 
 
 def _passes(ready: ReadyMerge) -> int:

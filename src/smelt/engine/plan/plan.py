@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity
+from smelt.files.remote.mounts import mount_name
 from smelt.formats.architecture.expert_stacks import StackForm, StoredTensor
 from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
@@ -312,7 +313,7 @@ class Plan:
 
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
-        files = [(str(path), *seen) for path, seen in sorted(self.inputs.items())]
+        files = sorted((mount_name(path), *seen) for path, seen in self.inputs.items())
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
         return hashlib.sha256(json.dumps([__version__, device, self.recipe.hash, tensors, files]).encode()).hexdigest()
 

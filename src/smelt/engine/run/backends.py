@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Blocking, Item, Plan
+from smelt.engine.run.streamed_inputs import streaming_room
 from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, is_whole, memory_here, model_folds
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
@@ -52,11 +53,13 @@ class RunLimits:
     """Bytes that are left for what folds hold, and on a GPU for all that is under way."""
     held: int
     """What folds will hold of it at most."""
+    streamed: int = 0
+    """Bytes that are held of inputs on servers, beside all this."""
 
     @property
     def peak(self) -> int:
         """Bytes of work memory when every thread has the largest piece and folds hold the most."""
-        return min(self.memory, self.threads * self.largest + self.held)
+        return min(self.memory, self.threads * self.largest + self.held) + self.streamed
 
 
 def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
@@ -83,18 +86,21 @@ def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device
             else min(wanted * least, spare_memory())
         )
         usual = max(usual, most)
-    limit = max(2 * least, usual) if memory is None else parse_size(memory)
+    given = None if memory is None else parse_size(memory)
+    streamed = streaming_room(plan, given, least)
+    limit = max(2 * least, usual) if given is None else given - streamed
     if least > limit:
+        afar = f" and {streamed / 1e6:.0f} MB for what comes from afar" if streamed else ""
         raise RecipeError(
-            f"{plan.items[number].key!r} alone needs {least / 1e6:.0f} MB of work memory, "
-            f"more than the limit of {limit / 1e6:.0f} MB"
+            f"{plan.items[number].key!r} alone needs {least / 1e6:.0f} MB of work memory{afar}, "
+            f"more than the limit of {(limit + streamed) / 1e6:.0f} MB"
         )
     if kind == "cuda":
-        return RunLimits(wanted, limit, largest, limit, _held(plan, folds, work, wanted, limit))
+        return RunLimits(wanted, limit, largest, limit, _held(plan, folds, work, wanted, limit), streamed)
     reserved = max(least - largest, min(_held(plan, folds, work, wanted, limit), limit // 2))
     threads = max(1, min(wanted, (limit - reserved) // largest))
     room = limit - threads * largest
-    return RunLimits(threads, limit, largest, room, _held(plan, folds, work, threads, room))
+    return RunLimits(threads, limit, largest, room, _held(plan, folds, work, threads, room), streamed)
 
 
 def _held(plan: Plan, folds: Sequence[ModelFold], work: WorkMemory, threads: int, room: int) -> int:

@@ -25,6 +25,7 @@ from smelt.engine.plan.plan import Item, Plan, Span, in_its_place
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import WINDOW, Backends
 from smelt.engine.run.device import gpus_for
+from smelt.engine.run.streamed_inputs import announced, read_ahead
 from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, model_folds
 from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
@@ -94,10 +95,12 @@ def run_workflows(
     budget: int,
     window: int,
     finished: Callable[[int, Any], None] = lambda number, result: None,
+    abandon: Callable[[], None] = lambda: None,
 ) -> None:
     """Run every (workflow, memory cost) to its end, at most `window` at once and within `budget` bytes.
 
-    `finished(number, result)` is called in this thread, in the order in which workflows end.
+    `finished(number, result)` is called in this thread, in the order in which workflows end. `abandon()` is called when
+    one fails or the run is interrupted, before the tasks that run are waited for.
     """
     waiting = enumerate(workflows)
     upcoming = next(waiting, None)
@@ -122,6 +125,7 @@ def run_workflows(
             if running.left == 0 and not _advance(running, running.results.total, threads, futures, ended, finished):
                 spent, active = spent - running.cost, active - 1
     except BaseException:
+        abandon()
         for future in futures:
             future.cancel()
         wait(futures)
@@ -213,10 +217,14 @@ class PlanExecutor:
         device: str = "cpu",
         hashes: InputHashes | None = None,
         what: str = "merging",
+        streamed: int = 0,
     ):
-        """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`). With `hashes`, what is
-        merged is hashed where it is read. `what` is how progress calls it.
+        """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`); `streamed`: those that
+        are held of inputs on servers. With `hashes`, what is merged is hashed where it is read. `what` is how progress
+        calls it.
         """
+        self._streamed = streamed
+        self._ahead = read_ahead(plan, 0)  # nothing, until a run begins
         self._what = what
         self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
         self._threads, self._on_cpu = threads, device == "cpu"
@@ -244,13 +252,16 @@ class PlanExecutor:
 
     def _run(self, skip: Collection[str]) -> None:
         threads = ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))
+        self._ahead = read_ahead(self._plan, self._streamed)
         try:
             self._fold_models(threads)
             items = [item for item in self._plan.items if item.key not in skip]
             todo = [part for item in self._sink.in_good_order(items) for part in item.matrix_items]
             self._progress.begin(self._what, sum(item.bytes_in for item in todo))
+            self._ahead.begin(announced(todo))
             self._merge_all(threads, todo)
         finally:
+            self._ahead.close()  # whoever waits for bytes is told
             threads.shutdown(wait=True, cancel_futures=True)
             self._backends.close()
 
@@ -276,6 +287,7 @@ class PlanExecutor:
     def _done(self, items: list[Item], left: Counter[str]) -> None:
         """Tell the sink of tensors whose last matrix is merged; `left` counts those that are not."""
         for item in items:
+            self._ahead.done(item.name)
             left[item.key] -= 1
         finished = [item.whole or item for item in items if not left[item.key]]
         if finished:
@@ -299,6 +311,7 @@ class PlanExecutor:
             budget=self._rooms.tensors,
             window=WINDOW * self._threads,
             finished=finished,
+            abandon=self._ahead.close,
         )
 
     def _held(self, item: Item) -> int:
@@ -314,14 +327,22 @@ class PlanExecutor:
         fold, items = one.fold, one.items
         index_of = {item.key: index for item, index in one.members}
         name = items[0].stages[one.members[0][1]].stage.name
-        if all(self._backends.of(item).can_sample(item) for item in items):
+        # A sample touches all of a file: one that comes from afar is counted whole at once instead.
+        if not self._streamed and all(self._backends.of(item).can_sample(item) for item in items):
             fold.sampled(one.count, one.models, self._rooms.model)
         together = bundles(items, self._is_small)
         while fold.wants_pass:
             self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
             work = partial(self._fold_items, index_of=index_of, fold=fold)
-            self._drive(threads, together, work, joined.add, fold.holds(one.count, one.models, 0))
+            self._ahead.begin(announced(items))
+
+            def add(number: int, parts: Any, joined: OrderedJoin = joined) -> None:
+                joined.add(number, parts)
+                for item in together[number]:
+                    self._ahead.done(item.name)
+
+            self._drive(threads, together, work, add, fold.holds(one.count, one.models, 0))
             fold.absorb(reduce(fold.join, joined.total))
 
     def _fold_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:

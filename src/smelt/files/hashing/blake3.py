@@ -11,10 +11,11 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 
-from smelt.files.positioned import BINARY, fill
+from smelt.files.input_file import InputFile, open_input
 from smelt.system.process import native_library, usable_cores
 
 __all__ = ["DIGITS", "TreeHash", "blake3_of", "blake3_of_bytes", "compiled_blake3"]
@@ -48,11 +49,8 @@ class TreeHash:
 
     def finish(self, path: Path) -> str:
         """The digest. What has not come is read from the file, which is complete; an OSError says that it ended."""
-        descriptor = os.open(path, os.O_RDONLY | BINARY)
-        try:
-            digest = self._whole(descriptor) if self._library is None else self._rest(descriptor)
-        finally:
-            os.close(descriptor)
+        with closing(open_input(path)) as file:
+            digest = self._whole(file) if self._library is None else self._rest(file)
         if digest is None:
             raise OSError(f"{path}: ended while it was being hashed; the file has changed")
         return digest
@@ -102,10 +100,10 @@ class TreeHash:
         while self._library.smelt_blake3_gap(self.address, end.value, ctypes.byref(start), ctypes.byref(end)):
             yield start.value, end.value
 
-    def _rest(self, descriptor: int) -> str | None:
+    def _rest(self, file: InputFile) -> str | None:
         assert self._library is not None
         parts = [(at, min(at + _PART, end)) for start, end in self.gaps() for at in range(start, end, _PART)]
-        read = partial(self._read, descriptor)
+        read = partial(self._read, file)
         if len(parts) > 1:
             with ThreadPoolExecutor(min(usable_cores(), len(parts)), "smelt-hash") as threads:
                 complete = all(threads.map(read, parts))
@@ -115,23 +113,23 @@ class TreeHash:
         found = complete and self._library.smelt_blake3_root(self.address, digest)
         return bytes(digest).hex() if found else None
 
-    def _read(self, descriptor: int, part: tuple[int, int]) -> bool:
+    def _read(self, file: InputFile, part: tuple[int, int]) -> bool:
         assert self._library is not None
-        if hasattr(self._library, "smelt_blake3_read"):
-            return bool(self._library.smelt_blake3_read(self.address, descriptor, *part))
-        content = bytearray(part[1] - part[0])  # Windows, where a library does not know Python's descriptors
-        if not fill(descriptor, memoryview(content), part[0]):
+        if file.descriptor is not None and hasattr(self._library, "smelt_blake3_read"):
+            return bool(self._library.smelt_blake3_read(self.address, file.descriptor, *part))
+        content = bytearray(part[1] - part[0])  # afar, or Windows, where a library does not know Python's descriptors
+        if not file.fill(memoryview(content), part[0]):
             return False
         self.add(part[0], memoryview(content))
         return True
 
-    def _whole(self, descriptor: int) -> str | None:
+    def _whole(self, file: InputFile) -> str | None:
         from blake3 import blake3
 
         hasher, room, position = blake3(max_threads=blake3.AUTO), bytearray(min(_ROOM, self.size)), 0
         while position < self.size:
             some = memoryview(room)[: min(_ROOM, self.size - position)]
-            if not fill(descriptor, some, position):
+            if not file.fill(some, position):
                 return None
             hasher.update(some)
             position += len(some)

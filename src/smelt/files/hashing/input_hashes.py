@@ -14,10 +14,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from smelt.files.hashing.blake3 import DIGITS, TreeHash
 from smelt.files.identity import FileIdentity, HashMemory, hub_hash
+
+if TYPE_CHECKING:
+    from smelt.files.input_file import InputFile
 
 __all__ = ["FileDigest", "InputHashes", "hashing_reads", "note_read"]
 
@@ -47,10 +50,14 @@ class InputHashes:
             (seen.device, seen.inode): TreeHash(seen.size) for path, seen in files.items() if path not in self._known
         }
 
-    def tree_of(self, descriptor: int) -> TreeHash | None:
-        """The tree of an open file, where it is one of these and not known."""
+    def tree_of(self, file: int | InputFile) -> TreeHash | None:
+        """The tree of an input, or of an open file's descriptor, where it is one of these and not known."""
         if not self._trees:
             return None
+        descriptor = file if isinstance(file, int) else file.descriptor
+        if descriptor is None:
+            assert not isinstance(file, int), "a descriptor is one"
+            return self._trees.get((file.identity.device, file.identity.inode))
         about = os.fstat(descriptor)
         return self._trees.get((about.st_dev, about.st_ino))
 
@@ -106,9 +113,9 @@ def hashing_reads(hashes: InputHashes | None) -> Iterator[None]:
         _merging.hashes = before
 
 
-def note_read(descriptor: int, position: int, content: memoryview) -> None:
-    """These bytes of an open file were read by this thread, from `position` on."""
+def note_read(file: int | InputFile, position: int, content: memoryview) -> None:
+    """These bytes of an input (or of an open file) were read by this thread, from `position` on."""
     hashes: InputHashes | None = getattr(_merging, "hashes", None)
-    tree = hashes.tree_of(descriptor) if hashes is not None else None
+    tree = hashes.tree_of(file) if hashes is not None else None
     if tree is not None:
         tree.add(position, content)

@@ -9,13 +9,13 @@ remembered: no plan counts that memory, and no cache would hold them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source
+from smelt.formats.source import Source, StoredRange
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,6 +58,9 @@ class SharedSource(Source):
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self.inner.read_bytes(key, start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        return self.inner.read_from(key)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         return self.inner.stored_at(key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from smelt.formats.lora.edits import Added
 from smelt.formats.lora.file_plan import plan_file
 from smelt.formats.lora.keys import Naming, naming_of
 from smelt.formats.lora.peft_plan import plan_adapter
-from smelt.formats.source import Source, equal_tensors, read_whole
+from smelt.formats.source import Source, StoredRange, equal_tensors, read_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,6 +136,9 @@ class LoraSource(Source):
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         return None if self.changes(key) else self.base.stored_at(key)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        return self.base.read_from(key)
 
     def close(self) -> None:
         self._adapter.close()

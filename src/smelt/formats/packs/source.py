@@ -40,7 +40,7 @@ from smelt.formats.open import OpenBase
 from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
 from smelt.formats.packs.small_files import folder_around
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.source import Source, StoredRange, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -141,6 +141,14 @@ class DeltaSource(Source):
                 work[low - start : high - start].add_(change[low - begin : high - begin])
         if not direct:
             out.copy_(work.to(dtypes.torch_dtype(info.dtype)))
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        stored = self.note.tensors[key].stored
+        if stored != "exact":
+            yield from self._base.read_from(key)
+        for name in self._delta.tensors:
+            if name.rpartition(".")[0] == key:
+                yield from self._delta.read_from(name)
 
     def close(self) -> None:
         self.close_pack()

@@ -6,14 +6,14 @@ that the model computes in (config.json's `dtype`), as its library gives them wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.quantised.workspace import Workspace
-from smelt.formats.source import Source, StoredCodes
+from smelt.formats.source import Source, StoredCodes, StoredRange
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,6 +66,10 @@ class QuantisedSource(Source):
             self._codings[key].fill(self._stored, start, np.frombuffer(out, np.uint8), self._work)
         else:
             self._stored.read_bytes(key, start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        for part in self._codings[key].parts if key in self._codings else (key,):
+            yield from self._stored.read_from(part)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         return None if key in self._codings else self._stored.stored_at(key)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from smelt.formats.architecture.expert_stacks import StoredTensor
 from smelt.formats.dtype import item_size
-from smelt.formats.source import Source, StoredCodes, TensorInfo
+from smelt.formats.source import Source, StoredCodes, StoredRange, TensorInfo, part_of
 from smelt.formats.views.renamed import Piece
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class JoinedSource(Source):
         size = item_size(self.tensors[key].dtype)
         for piece, inside, begin, count in self._runs(key, start, len(out) // size):
             self._inner.read_bytes(piece.stored, piece.start + inside, out[begin * size : (begin + count) * size])
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        for piece in self._pieces[key]:
+            yield from part_of(self._inner, piece.stored, piece.start, piece.info.count)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         first, *others = self._pieces[key]

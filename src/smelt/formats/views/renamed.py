@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smelt.formats.dtype import item_size, torch_dtype
-from smelt.formats.source import Source, StoredCodes, TensorInfo
+from smelt.formats.source import Source, StoredCodes, StoredRange, TensorInfo, part_of
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +55,10 @@ class RenamedSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         piece = self._pieces[key]
         self._inner.read_bytes(piece.stored, piece.start + start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        piece = self._pieces[key]
+        yield from part_of(self._inner, piece.stored, piece.start, piece.info.count)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         piece = self._pieces[key]

@@ -7,11 +7,11 @@ models and for which beginnings of names it may be the right one, and is asked a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.formats.folder_files import read_config
-from smelt.formats.source import Source, equal_tensors
+from smelt.formats.source import Source, StoredRange, equal_tensors
 from smelt.registry import Registry
 
 if TYPE_CHECKING:
@@ -164,6 +164,9 @@ class HiddenTensorSource(Source):
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self._inner.read_bytes(key, start, out)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        return self._inner.read_from(key)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         return self._inner.stored_at(key)

@@ -136,7 +136,7 @@ class _Kept:
     def submit(self, ticket: int, job: Job) -> None:
         self._team.submit(ticket, job)
 
-    def wait(self) -> WorkerAnswer:
+    def wait(self) -> WorkerAnswer | None:
         return self._team.wait()
 
     def stop(self) -> None:

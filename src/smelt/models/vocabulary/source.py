@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import IncompatibleModels
-from smelt.formats.source import Source
+from smelt.formats.source import Source, StoredRange
 from smelt.models.vocabulary.plan import MEAN, ZERO
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class VocabSource(Source):
                     part.zero_()
                 elif number == MEAN:
                     self._mean(key, first + begin, first + end, low, part)
+
+    def read_from(self, key: str) -> Iterator[StoredRange]:
+        return self._inner.read_from(self.tied.get(key, key))
 
     def _copy(self, source: Source, key: str, rows: Index, start: int, out: Tensor) -> None:
         """Fill `out`, which begins at element `start`, with the rows that are not -1; leave the others alone."""

@@ -5,8 +5,8 @@
 Each run is a process of its own, in turns; the number is the shortest of all turns, beside that of one process with one
 thread in the same turns. A worker has one thread. Inputs are in the page cache. Every run hashes its inputs, as a first
 merge does. The Ray cluster is there before (two processors); Slurm's queue is submitit's own, on this machine. CPU
-seconds have the processes that the driver has started, which are Ray's and Slurm's workers not. What a unit costs is how
-much more a merge takes that is cut into many small units, in one process.
+seconds are those of the driver and the processes that it has started, which workers of Ray and Slurm are not. What a
+unit costs is how much more a merge takes that is cut into many small units, in one process.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@
 
 `worker` kills a worker process (kill -9), `hang` stops one without ending it (SIGSTOP), `driver` kills the process
 that hands out the work, and another goes on with --resume; all with two worker processes. `node` kills one of three
-nodes of a Ray cluster on this machine, each with one processor, and a new one joins for the next trial. Every output
-is compared, file by file, with that of one process.
+nodes of a Ray cluster on this machine, each with one processor, and a new one joins for the next trial; jobs wait for
+a moment before they begin, so that some are under way. Every output is compared with that of one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -152,7 +153,11 @@ class Runner:
     def _node(self, words: dict[str, Any], after: int) -> dict[str, Any]:
         self._join()
         team = Bereft(after, self)
-        smelt.merge(**words, executor=team)
+        usual, driver._PAUSES = driver._PAUSES, (0.5, *driver._PAUSES[1:])
+        try:
+            smelt.merge(**words, executor=team)
+        finally:
+            driver._PAUSES = usual
         return {"deaths": team.deaths, "jobs": team.given}
 
     def _join(self) -> None:
@@ -164,8 +169,9 @@ class Runner:
             head = {"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False}
             self.cluster = Cluster(initialize_head=True, head_node_args=head)
         while len(self.nodes) < 3:
-            self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=80 << 20))
-        self.cluster.wait_for_nodes()
+            with contextlib.suppress(Exception):  # Ray gives up after half a minute, which a busy machine may need
+                self.nodes.append(self.cluster.add_node(num_cpus=1, object_store_memory=80 << 20))
+        self.cluster.wait_for_nodes(timeout=300)
 
     def close(self) -> None:
         if self.cluster is not None:
@@ -205,11 +211,12 @@ class Bereft(RayExecutor):
     def submit(self, ticket: int, job: Job) -> None:
         super().submit(ticket, job)
         self.given += 1
-        if self.answered >= self.after >= 0:
-            self.after = -1
-            self.runner.cluster.remove_node(self.runner.nodes.pop(0), allow_graceful=False)
 
     def wait(self, seconds: float | None = None) -> WorkerAnswer | None:
+        if self.answered >= self.after >= 0:
+            self.after = -1
+            self.runner.nodes[0].kill_raylet()
+            self.runner.cluster.remove_node(self.runner.nodes.pop(0), allow_graceful=False)
         answer = super().wait(seconds)
         self.answered += answer is not None
         self.deaths += answer is not None and answer.answer is None

@@ -4,8 +4,9 @@
 
 Each run is a process of its own, in turns; the number is the shortest of all turns, beside that of one process with one
 thread in the same turns. A worker has one thread. Inputs are in the page cache. Every run hashes its inputs, as a first
-merge does. The Ray cluster is there before (two processors); Slurm's queue is submitit's own, on this machine. What a
-unit costs is how much longer a merge takes that is cut into many small units, in one process.
+merge does. The Ray cluster is there before (two processors); Slurm's queue is submitit's own, on this machine. CPU
+seconds are those of the driver and the processes that it has started, which workers of Ray and Slurm are not. What a
+unit costs is how much more a merge takes that is cut into many small units, in one process.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ planned = []
 plan = driver.ClusterExecutor._plan_job
 driver.ClusterExecutor._plan_job = lambda self, *a, **w: planned.append(1) or plan(self, *a, **w)
 done = smelt.merge(**words)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({"seconds": done.seconds, "peak_rss": peak, "jobs": len(planned)}))
+peak = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
+spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+cpu = sum(one.ru_utime + one.ru_stime for one in spent)
+print(json.dumps({"seconds": done.seconds, "cpu_s": cpu, "peak_rss": peak, "jobs": len(planned)}))
 """
 
 
@@ -98,6 +101,7 @@ def times(words: dict[str, Any], work: Path, address: str, repeat: int) -> dict[
         way: {
             "seconds": min(one["seconds"] for one in some),
             "of_one_thread": min(one["seconds"] for one in some) / alone,
+            "cpu_s": min(one["cpu_s"] for one in some),
             "driver_rss": max(one["peak_rss"] for one in some),
             "jobs": some[0]["jobs"],
         }
@@ -108,9 +112,9 @@ def times(words: dict[str, Any], work: Path, address: str, repeat: int) -> dict[
 def cost_of_units(words: dict[str, Any], work: Path, repeat: int) -> dict[str, Any]:
     inline = {**words, "executor": "inline", "threads": 1}
     runs = {unit: [run({**inline, "unit": unit}, work) for _ in range(repeat)] for unit in (SMALL, LARGE)}
-    few, many = (min(one["seconds"] for one in runs[unit]) for unit in (LARGE, SMALL))
+    few, many = (min(one["cpu_s"] for one in runs[unit]) for unit in (LARGE, SMALL))
     more = runs[SMALL][0]["jobs"] - runs[LARGE][0]["jobs"]
-    return {"jobs": [runs[SMALL][0]["jobs"], runs[LARGE][0]["jobs"]], "seconds_each": (many - few) / max(1, more)}
+    return {"jobs": [runs[SMALL][0]["jobs"], runs[LARGE][0]["jobs"]], "cpu_s_each": (many - few) / max(1, more)}
 
 
 def run(words: dict[str, Any], work: Path) -> dict[str, Any]:

@@ -273,6 +273,26 @@ def test_a_worker_of_a_run_that_is_no_more_writes_nothing_into_the_next(tmp_path
     journal.close()
 
 
+@pytest.mark.parametrize("boot", ["that of the driver", "another"])
+def test_a_worker_on_another_machine_reports_when_its_bytes_are_on_disk(
+    words: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: str
+) -> None:
+    """13 units, each in one file."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    words["method"] = "average"
+
+    def move() -> None:
+        path = tmp_path / "many" / ".out.smelt-partial" / "merge.json"
+        told = json.loads(path.read_text())
+        path.write_text(json.dumps({**told, "boot": told["boot"] if boot == "that of the driver" else boot}))
+
+    before = len(synced)
+    smelt.merge(**words, out=tmp_path / "many" / "out", executor=Meddling(move))
+    in_shards = len(synced) - before
+    assert in_shards >= 13 if boot == "another" else in_shards < 13
+
+
 @pytest.mark.skipif(compiled_blake3() is None, reason="the hash was not compiled")
 def test_what_workers_read_and_wrote_is_not_read_again_to_be_hashed(
     words: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -298,6 +318,7 @@ def test_what_workers_read_and_wrote_is_not_read_again_to_be_hashed(
         ({"executor": "rey"}, r"no executor named 'rey' \(did you mean 'ray'\?\)"),
         ({"executor": "local", "workers": 0}, "workers: at least 1, got 0"),
         ({"workers": 2}, "workers are those of an executor; give executor='local' too"),
+        ({"executor": "local", "out": "s3://bucket/out"}, "an output at s3://bucket/out is made by one process"),
         ({"executor": "local", "lora": 2}, "lora: an adapter is made in one process"),
         ({"executor": "local", "device": "auto"}, "device: workers of an executor merge on CPUs, got 'auto'"),
         ({"executor": "local", "out": None}, "executor: workers write into files; give `out`"),

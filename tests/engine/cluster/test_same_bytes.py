@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import smelt
-from checkpoints import snapshot
+import tiny_experts
+from checkpoints import random_state, snapshot, write_model
 from smelt.engine.cluster import driver
 from smelt.engine.run.cpu import backend
 from smelt.jobs.executor import InlineExecutor, WorkerAnswer
@@ -21,6 +24,8 @@ from smelt.testing.made_up import save_made_up
 from smelt.testing.pico import save
 from smelt.testing.trial import block_size, pipeline_of, pool_for, variants
 
+CONFIG = {"model_type": "pico", "num_hidden_layers": 2}
+SHAPES = {f"layers.{n}.{part}.weight": (61, 67) for n in range(2) for part in ("up", "down")} | {"scale": ()}
 STAGES = [stages[name] for name in sorted(stages)]
 
 
@@ -107,3 +112,52 @@ def test_every_stage_gives_the_same_bytes_from_pieces_of_tensors_in_any_order(
             words = {**saved(stage, tmp_path / str(number)), "method": pipeline_of(stage, parameters)}
             alone = merged(monkeypatch, tmp_path / str(number) / "alone" / "out", words)
             assert merged(monkeypatch, tmp_path / str(number) / "many" / "out", words, executor=LastFirst()) == alone
+
+
+@pytest.mark.parametrize(
+    "kind", ["stacks of experts", "adapters", "one file", "a type of its own", "layers used twice"]
+)
+def test_other_forms_of_inputs_and_outputs_give_the_same_bytes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "out"
+    if kind == "stacks of experts":
+        paths = [tiny_experts.saved(tiny_experts.made("Mixtral", seed), tmp_path / str(seed)) for seed in range(3)]
+        words: dict[str, Any] = {"models": paths[1:], "base": paths[0], "method": "ties"}
+    else:
+        for seed, model in enumerate(("base", "cars", "birds")):
+            write_model(tmp_path / model, random_state(seed, SHAPES), CONFIG)
+        words = {"models": [str(tmp_path / "cars"), str(tmp_path / "birds")], "method": "average"}
+    if kind == "adapters":
+        words = {
+            "models": [adapter(tmp_path, seed) for seed in (3, 4)],
+            "base": str(tmp_path / "base"),
+            "method": "ties",
+        }
+    elif kind == "one file":
+        name = "out.safetensors"
+    elif kind == "a type of its own":
+        words |= {"dtype": "float16", "skip": "layers.1.*"}
+    elif kind == "layers used twice":
+        words |= {"method": "passthrough", "slices": [{"models": {"cars": [0, 2]}}, {"models": {"birds": [1, 2]}}]}
+        words["models"] = {"cars": str(tmp_path / "cars"), "birds": str(tmp_path / "birds")}
+    alone = tmp_path / "alone" / name
+    many = tmp_path / "many" / name
+    for out, more in ((alone, {}), (many, {"executor": LastFirst()})):
+        monkeypatch.setenv("SMELT_CACHE", str(tmp_path / f"cache {out.parent.name}"))
+        smelt.merge(**words, **more, out=out)
+    assert snapshot(many.parent) == snapshot(alone.parent)
+
+
+def adapter(folder: Path, seed: int) -> str:
+    """A reference to a LoRA adapter over the base, of rank 2."""
+    place = folder / f"adapter {seed}"
+    place.mkdir()
+    factors = random_state(seed, {"A": (2, 67), "B": (61, 2)})
+    prefix = "base_model.model.layers.0.up"
+    save_file(
+        {f"{prefix}.lora_{name}.weight": one for name, one in factors.items()}, place / "adapter_model.safetensors"
+    )
+    words = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["up"]}
+    (place / "adapter_config.json").write_text(json.dumps(words))
+    return f"{folder / 'base'}+{place}"

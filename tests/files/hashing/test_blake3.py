@@ -300,3 +300,39 @@ def test_the_widest_vectors_of_the_processor_are_used(lanes):
     for allowed in (16, 8, 4, 1):
         lanes(allowed)
         assert compiled_blake3().smelt_blake3_lanes() == min(widest, allowed)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 2048, 70_000, 300_001])
+def test_trees_of_several_processes_become_one(tmp_path, size):
+    """Pieces at random places, given to three trees; some come twice, and some from nobody."""
+    draw = random.Random(size)
+    content = draw.randbytes(size)
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    for _ in range(30):
+        cuts = sorted({0, size, *(draw.randrange(size + 1) for _ in range(7))})
+        whole, others = TreeHash(size), [TreeHash(size) for _ in range(3)]
+        for start, stop in pairwise(cuts):
+            if draw.random() < 0.9:
+                draw.choice(others).add(start, content[start:stop])
+        others[0].add(size // 3, content[size // 3 :])
+        for other in others:
+            whole.join(other.packed())
+            assert not other.has_some
+        assert whole.finish(path) == blake3(content).hexdigest()
+
+
+@compiled
+def test_what_another_tree_packed_is_not_read_again_and_nonsense_is_nothing(tmp_path, monkeypatch):
+    content = bytes(range(256)) * 20
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    whole, other = TreeHash(len(content)), TreeHash(len(content))
+    other.add(700, content[700:4200])
+    whole.join(b"nonsense")
+    whole.join(other.packed()[:-1])
+    assert list(whole.gaps()) == [(0, 5120)]
+    other.add(700, content[700:4200])
+    whole.join(other.packed())
+    assert list(whole.gaps()) == [(0, 700), (4200, 5120)]
+    assert whole.finish(path) == blake3(content).hexdigest()

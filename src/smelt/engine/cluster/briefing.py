@@ -24,7 +24,7 @@ from smelt.files.identity import FileIdentity
 from smelt.files.reading import read_json
 from smelt.version import __version__
 
-__all__ = ["Briefing", "plan_in_short", "remove_briefing", "write_states"]
+__all__ = ["Briefing", "inputs_by_name", "plan_in_short", "remove_briefing", "write_states"]
 
 _NAME = "merge.json"
 
@@ -41,7 +41,7 @@ class Briefing:
     plan: str
     """The plan in short: what a worker plans must be the same."""
     files: Mapping[str, list[Any]]
-    """Every input by its path, with its identity."""
+    """Every input by its name, with its identity."""
     unknown: list[str]
     """Those that are to be hashed."""
     boot: str
@@ -60,8 +60,13 @@ class Briefing:
         return cls(**read_json(path))
 
     @property
-    def identities(self) -> dict[Path, FileIdentity]:
-        return {Path(path): FileIdentity(*words) for path, words in self.files.items()}
+    def identities(self) -> dict[str, FileIdentity]:
+        return {name: FileIdentity(*words) for name, words in self.files.items()}
+
+
+def inputs_by_name(plan: Plan) -> dict[str, Path]:
+    """The inputs by what they are called on every machine."""
+    return {str(path): path for path in plan.inputs}
 
 
 def plan_in_short(plan: Plan) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import option
-from smelt.engine.cluster.briefing import Briefing, plan_in_short, remove_briefing, write_states
+from smelt.engine.cluster.briefing import Briefing, inputs_by_name, plan_in_short, remove_briefing, write_states
 from smelt.engine.cluster.fold_total import FoldTotal
 from smelt.engine.cluster.parcels import fold_state, from_text
 from smelt.engine.cluster.units import Piece, cut, unit_size
@@ -87,6 +87,7 @@ class ClusterExecutor(PlanExecutor):
         self._todo: deque[_Task] = deque()
         self._under_way: dict[str, _Task] = {}
         self._passes = 0
+        self._paths = inputs_by_name(plan)
 
     def _run(self, skip: Collection[str]) -> None:
         self._brief()
@@ -104,15 +105,15 @@ class ClusterExecutor(PlanExecutor):
 
     def _brief(self) -> None:
         remove_briefing(self._folder)
-        recipe = self._plan.recipe
+        recipe, unknown = self._plan.recipe, set(self._input_hashes.unknown)
         Briefing(
             recipe=recipe.dump(),
             stated=recipe.stated,
             relative_to=str((self._cluster.relative_to or Path.cwd()).resolve()),
             fingerprint=self._fingerprint,
             plan=plan_in_short(self._plan),
-            files={str(path): list(seen) for path, seen in self._plan.inputs.items()},
-            unknown=[str(path) for path in self._input_hashes.unknown],
+            files={name: list(self._plan.inputs[path]) for name, path in self._paths.items()},
+            unknown=[name for name, path in self._paths.items() if path in unknown],
             boot=boot_id(),
             threads=self._options.threads,
             memory=self._options.memory,
@@ -157,7 +158,7 @@ class ClusterExecutor(PlanExecutor):
 
     def _merged(self, items: Sequence[Item], left: Counter[str], answer: Mapping[str, Any]) -> None:
         self._output.join_hashes(_bytes(answer["outputs"]))
-        self._input_hashes.join({Path(path): packed for path, packed in _bytes(answer["inputs"]).items()})
+        self._input_hashes.join({self._paths[name]: packed for name, packed in _bytes(answer["inputs"]).items()})
         self._done(list(items), left)
 
     def _states(self) -> str | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.caller import asked_by_recipe
-from smelt.engine.cluster.briefing import Briefing, plan_in_short
+from smelt.engine.cluster.briefing import Briefing, inputs_by_name, plan_in_short
 from smelt.engine.cluster.parcels import from_text, to_text
 from smelt.engine.cluster.piece_executor import PieceExecutor
 from smelt.engine.cluster.piece_sink import PieceSink
@@ -60,15 +60,14 @@ def merge_unit(
 
     def work(merge: _OpenMerge) -> dict[str, Any]:
         merge.restore(states)
-        merge.hashes.packed()  # of a unit that failed half way: another will hash it
+        merge.hashed_inputs()  # of a unit that failed half way: whoever does it again hashes it
         merge.sink.begin(sizes, {key: (name, first) for key, (name, first) in where.items()})
         try:
             merge.executor.merge(pieces)
             outputs = merge.sink.finish()
         finally:
             merge.sink.drop()
-        inputs = {str(path): packed for path, packed in merge.hashes.packed().items()}
-        return {"outputs": _texts(outputs), "inputs": _texts(inputs)}
+        return {"outputs": _texts(outputs), "inputs": _texts(merge.hashed_inputs())}
 
     return _answer(Path(folder), run, work, pause)
 
@@ -105,13 +104,14 @@ class _OpenMerge:
         pool = self._stack.enter_context(opened(recipe.pool, relative_to=place, allow_pickle=recipe.allow_pickle))
         pool = self._stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=place))
         plan = make_ready(recipe, pool).plan
-        _check_inputs(told.identities, plan.inputs)
+        self._names = {path: name for name, path in inputs_by_name(plan).items()}
+        _check_inputs(told.identities, {self._names[path]: seen for path, seen in plan.inputs.items()})
         if plan_in_short(plan) != told.plan:
             raise SmeltError("the plan made here is another one; use one version of Smelt, built alike, everywhere")
         bounds = run_limits(plan, told.threads or cores(), told.memory)
         wanted = set(told.unknown)
         self.hashes = InputHashes(
-            {path: seen for path, seen in plan.inputs.items() if str(path) in wanted}, for_another=True
+            {path: seen for path, seen in plan.inputs.items() if self._names[path] in wanted}, for_another=True
         )
         self.sink = PieceSink(self.folder, told.fingerprint, durable=boot_id() != told.boot)
         words: dict[str, Any] = {"threads": bounds.threads, "room": bounds.room, "streamed": bounds.streamed}
@@ -124,6 +124,10 @@ class _OpenMerge:
         if states is not None and states != self._states:
             self.executor.restore(from_text((self.folder / states).read_text()))
             self._states = states
+
+    def hashed_inputs(self) -> dict[str, bytes]:
+        """What was hashed of the inputs since this was last asked, by their names."""
+        return {self._names[path]: packed for path, packed in self.hashes.packed().items()}
 
     def close(self) -> None:
         self._stack.close()
@@ -160,14 +164,14 @@ def _merge_of(folder: Path, run: str) -> Iterator[_OpenMerge]:
             yield _current
 
 
-def _check_inputs(before: Mapping[Path, FileIdentity], now: Mapping[Path, FileIdentity]) -> None:
+def _check_inputs(before: Mapping[str, FileIdentity], now: Mapping[str, FileIdentity]) -> None:
     """The inputs must be those that the driver saw. Machines number the devices of a shared file system differently."""
-    for path in sorted(before.keys() | now.keys()):
-        if path not in before or path not in now:
-            raise SmeltError(f"{path} is an input {'there' if path in before else 'here'} only")
-        change = before[path].change(now[path]._replace(device=before[path].device))
+    for name in sorted(before.keys() | now.keys()):
+        if name not in before or name not in now:
+            raise SmeltError(f"{name} is an input of the {'driver' if name in before else 'worker'} only")
+        change = before[name].change(now[name]._replace(device=before[name].device))
         if change is not None:
-            raise SmeltError(f"{path} is not the file that the driver has opened: {change}")
+            raise SmeltError(f"{name} is not the file that the driver has opened: {change}")
 
 
 def _texts(packed: Mapping[str, bytes]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from checkpoints import random_state, write_model
 from s3_server import S3Server, s3_server
 from smelt.engine.sink.objects import upload
 
-__all__ = ["KIB", "SHAPES", "clean_store", "merged", "model_store", "write_pool"]
+__all__ = ["KIB", "SHAPES", "clean_store", "merged", "model_store", "small_parts", "write_pool"]
 
 KIB = 1 << 10
 SHAPES = {f"layers.{n}.mlp.weight": (256, 128) for n in range(10)} | {
@@ -33,12 +33,19 @@ def model_store() -> Iterator[S3Server]:
 
 
 @contextmanager
-def clean_store(server: S3Server) -> Iterator[None]:
-    """Parts of 256 KiB in here, which the server takes; afterwards the bucket is empty and nothing is wrong with it."""
+def small_parts() -> Iterator[None]:
+    """Parts of 256 KiB in here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 256 * KIB)
         for name in ("FIRST_BYTES", "LEAST", "INSIDE"):
             patch.setattr(upload, name, 256 * KIB)
+        yield
+
+
+@contextmanager
+def clean_store(server: S3Server) -> Iterator[None]:
+    """Small parts in here, which the server takes; afterwards the bucket is empty and nothing is wrong with it."""
+    with pytest.MonkeyPatch.context() as patch, small_parts():
+        patch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 256 * KIB)
         yield
     server.faults.clear()
     server.requests.clear()

@@ -187,3 +187,12 @@ def test_parts_that_are_too_many_for_memory_go_to_files(server, pool, monkeypatc
     assert 0 < buffers.most <= buffers.limit
     assert buffers.spilled > 0, "four files keep their first parts until the end"
     assert json.loads(server.objects("models")["out/manifest.json"])["files"]
+
+
+def test_googles_store_is_spoken_to_as_s3(server, pool, tmp_path, monkeypatch):
+    """At another address; Google's own has not been tried."""
+    monkeypatch.setenv("SMELT_GS_ENDPOINT", server.endpoint)
+    merged(pool, "gs://models/out", shard_size="600KB")
+    merged(pool, tmp_path / "out", shard_size="600KB")
+    assert {key.removeprefix("out/"): one for key, one in server.objects("models").items()} == snapshot(tmp_path / "out")
+    assert smelt.verify("gs://models/out").ok

@@ -103,12 +103,10 @@ class AzureStore:
         self._ask(lambda blobs: blobs.get_blob_client(key).commit_block_list(blocks))
 
     def abort(self, key: str, upload: str) -> None:
-        """Making a blob of nothing forgets its blocks. Where there is a blob of that name they are left to time."""
-        try:
-            self.put(key, b"", only_if=NEW)
-        except NotAsExpected:
-            return
-        self.delete(key)
+        """Making a blob of none of its blocks forgets them. Where there is a blob already they are left to time."""
+        if self.head(key) is None:
+            self.complete(key, upload, ())
+            self.delete(key)
 
     def _ask(self, ask: Callable[[Any], T]) -> T:
         """The answer; what the store or the network says against it, in one line."""

@@ -142,10 +142,10 @@ class AzureStore:
 def _container(name: str) -> Any:
     from azure.storage.blob import BlobServiceClient, ExponentialRetry
 
-    again = {"retry_policy": ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=_ATTEMPTS)}
+    again = ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=_ATTEMPTS)
     words = os.environ.get("AZURE_STORAGE_CONNECTION_STRING")
     if words:
-        return BlobServiceClient.from_connection_string(words, **again).get_container_client(name)
+        return BlobServiceClient.from_connection_string(words, retry_policy=again).get_container_client(name)
     account = os.environ.get("AZURE_STORAGE_ACCOUNT")
     key = os.environ.get("AZURE_STORAGE_KEY") or os.environ.get("AZURE_STORAGE_SAS_TOKEN")
     if not account or not key:
@@ -153,7 +153,7 @@ def _container(name: str) -> Any:
             f"az://{name}: there are no credentials for this store; set AZURE_STORAGE_CONNECTION_STRING, or "
             "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"
         )
-    service = BlobServiceClient(f"https://{account}.blob.core.windows.net", credential=key, **again)
+    service = BlobServiceClient(f"https://{account}.blob.core.windows.net", credential=key, retry_policy=again)
     return service.get_container_client(name)
 
 

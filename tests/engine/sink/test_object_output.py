@@ -194,5 +194,7 @@ def test_googles_store_is_spoken_to_as_s3(server, pool, tmp_path, monkeypatch):
     monkeypatch.setenv("SMELT_GS_ENDPOINT", server.endpoint)
     merged(pool, "gs://models/out", shard_size="600KB")
     merged(pool, tmp_path / "out", shard_size="600KB")
-    assert {key.removeprefix("out/"): one for key, one in server.objects("models").items()} == snapshot(tmp_path / "out")
+    assert {key.removeprefix("out/"): one for key, one in server.objects("models").items()} == snapshot(
+        tmp_path / "out"
+    )
     assert smelt.verify("gs://models/out").ok

@@ -164,7 +164,7 @@ class _Azure:
         try:
             import azure.storage.blob  # noqa: F401
         except ImportError:
-            raise MissingExtra("writing to az:// needs azure-storage-blob: pip install 'smelt[az]'") from None
+            raise MissingExtra("az:// needs azure-storage-blob: pip install 'smelt[az]'") from None
         return AzureStore(place)
 
 

@@ -19,6 +19,7 @@ VARIABLES = {
         "default `$XDG_DATA_HOME/smelt/hub`, else `~/.local/share/smelt/hub`"
     ),
     "SMELT_HUB_FILES": "the folder for files, where the hub is on a Postgres server",
+    "SMELT_GS_ENDPOINT": "where `gs://` is, for another server; Google's address by default",
     "SMELT_GRAPHS": "the folder of graphs that have a name; by default `$XDG_DATA_HOME/smelt/graphs`",
     "SMELT_ZOO_CACHE": "where `zoo/build/fetch.py` put WordNet",
     "XDG_CACHE_HOME": "the user's folder of caches",

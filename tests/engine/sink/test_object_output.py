@@ -4,61 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import smelt
 from checkpoints import random_state, snapshot, write_model
-from s3_server import S3Server, s3_server
-from smelt.engine.sink.objects import upload
+from object_outputs import SHAPES, clean_store, merged, model_store, write_pool
+from s3_server import S3Server
 from smelt.errors import OutputError, RecipeError, SmeltError
-
-KIB = 1 << 10
-SHAPES = {f"layers.{n}.mlp.weight": (256, 128) for n in range(10)} | {
-    "embed.weight": (1550, 128),
-    "layers.0.mlp.bias": (3,),
-}
-"""Ten tensors of 128 KiB, and one of 775: with parts of 256 KiB a file of eight parts."""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with s3_server() as server, server.environment(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_MAX_ATTEMPTS", "3")
-        server.make_bucket("models")
+    with model_store() as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
-def _clean(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every test finds the bucket empty, and parts of 256 KiB, which this server takes."""
-    server: S3Server = request.getfixturevalue("server")
-    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 256 * KIB)
-    for name in ("FIRST_BYTES", "LEAST", "INSIDE"):
-        monkeypatch.setattr(upload, name, 256 * KIB)
-    yield
-    server.faults.clear()
-    server.requests.clear()
-    client = server.client()
-    for key in server.objects("models"):
-        client.delete_object(Bucket="models", Key=key)
-    for one in client.list_multipart_uploads(Bucket="models").get("Uploads", ()):
-        client.abort_multipart_upload(Bucket="models", Key=one["Key"], UploadId=one["UploadId"])
+def _clean(server: S3Server) -> Iterator[None]:
+    with clean_store(server):
+        yield
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("pool")
-    states = {name: random_state(seed, SHAPES) for seed, name in enumerate(("base", "cars", "birds"))}
-    for name in ("cars", "birds"):
-        states[name] = {key: states["base"][key] + 0.1 * value for key, value in states[name].items()}
-    return {name: str(write_model(folder / name, tensors)) for name, tensors in states.items()}
-
-
-def merged(pool: dict[str, str], out: str | Path, **words: object) -> smelt.Summary:
-    words = {"method": "ties", "density": 0.2, **words}
-    return smelt.merge({"cars": pool["cars"], "birds": pool["birds"]}, base=pool["base"], out=out, **words)
+    return write_pool(tmp_path_factory.mktemp("pool"))
 
 
 @pytest.mark.parametrize(
@@ -217,3 +187,14 @@ def test_parts_that_are_too_many_for_memory_go_to_files(server, pool, monkeypatc
     assert 0 < buffers.most <= buffers.limit
     assert buffers.spilled > 0, "four files keep their first parts until the end"
     assert json.loads(server.objects("models")["out/manifest.json"])["files"]
+
+
+def test_googles_store_is_spoken_to_as_s3(server, pool, tmp_path, monkeypatch):
+    """At another address; Google's own has not been tried."""
+    monkeypatch.setenv("SMELT_GS_ENDPOINT", server.endpoint)
+    merged(pool, "gs://models/out", shard_size="600KB")
+    merged(pool, tmp_path / "out", shard_size="600KB")
+    assert {key.removeprefix("out/"): one for key, one in server.objects("models").items()} == snapshot(
+        tmp_path / "out"
+    )
+    assert smelt.verify("gs://models/out").ok

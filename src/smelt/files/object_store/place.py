@@ -33,6 +33,10 @@ class ObjectPlace:
         """What the name ends with, from its last full stop on."""
         return Path(self.name).suffix
 
+    def holds(self, ref: str) -> bool:
+        """Whether a reference to a model, or one of those that are joined in it, leads in here."""
+        return any(f"{one.rstrip('/')}/".startswith(f"{self}/") for one in ref.split("+"))
+
     def inside(self, name: str) -> str:
         """The key of what is called so in here."""
         return f"{self.key}/{name}"

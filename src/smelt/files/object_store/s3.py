@@ -223,7 +223,7 @@ class _S3:
         try:
             import boto3  # noqa: F401
         except ImportError:
-            raise MissingExtra(f"writing to {self._scheme}:// needs boto3: pip install 'smelt[s3]'") from None
+            raise MissingExtra(f"{self._scheme}:// needs boto3: pip install 'smelt[s3]'") from None
         return S3Store(place, os.environ.get("SMELT_GS_ENDPOINT", _GOOGLE) if self._scheme == "gs" else None)
 
 
@@ -232,11 +232,8 @@ object_stores["s3"], object_stores["gs"] = _S3("s3"), _S3("gs")
 
 def _readable(content: memoryview) -> Any:
     """What botocore sends: a buffer of its kinds, or a copy of another."""
-    return (
-        content.obj
-        if isinstance(content.obj, bytes | bytearray) and content.nbytes == len(content.obj)
-        else _View(content)
-    )
+    whole = isinstance(content.obj, bytes | bytearray) and content.nbytes == len(content.obj)
+    return content.obj if whole else _View(content)
 
 
 class _View:

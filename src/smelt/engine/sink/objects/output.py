@@ -184,6 +184,9 @@ class OutputInStore(KindOfOutput):
     def check_plan(self, plan: Plan) -> None:
         if self.out.suffix == ".safetensors":
             raise RecipeError(f"{self.out}: an output in a store is a folder; name one without .safetensors")
+        for ref in plan.recipe.pool.refs.values():
+            if self.out.holds(ref):
+                raise OutputError(f"the output {self.out} holds an input ({ref}); choose another place")
 
     def is_there(self) -> bool:
         return self._store.head(self.out.inside(MANIFEST)) is not None

@@ -5,8 +5,8 @@
 It is the lock, too: it is only ever written where it still is what was read (If-None-Match, If-Match), and read back,
 so that of two runs at one place one is refused. A run says every 15 seconds that it lives. One that was silent for a
 minute by the store's clock is dead, and one of this machine as soon as its process is gone. Where a store knows no
-such conditions, only runs that begin within the same second can both believe that the place is theirs; the one whose note
-was overwritten finds out before it publishes anything.
+such conditions, only runs that begin within the same second can both believe that the place is theirs; the one whose
+note was overwritten finds out before it publishes anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`smelt verify s3://bucket/name`: whether an output in a store holds what its manifest says. It is streamed, not kept."""
+"""`smelt verify s3://bucket/name`: whether an output in a store holds what its manifest says. It is streamed."""
 
 from __future__ import annotations
 

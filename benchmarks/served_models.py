@@ -4,8 +4,9 @@
     python benchmarks/served_models.py --json results/served_models.json
 
 Two specialists of the zoo are merged, written as GGUF files and served; the folder of the merge is evaluated in torch
-in float32, both on one thread. For every task: both scores, the documents on which both are right or both wrong, the difference of the
-scores with its 95 % interval (a bootstrap over documents, paired), and how far log-likelihoods lie apart.
+in float32, both on one thread. For every task: both scores, the share of documents on which both are right or both
+wrong, the difference of the scores with its 95 % interval (a bootstrap over documents, paired), and how far
+log-likelihoods lie apart.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.labelling import Labelling
     from smelt.hub.store.schema import ModelRow
-    from smelt.hub.store.store import HubStore
+    from smelt.hub.store.store import HubStore, Order
 
 __all__ = [
     "JobStatus",
@@ -189,12 +189,19 @@ class Token:
     revoked: datetime | None
 
 
-def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> ModelCards:
-    """All models, or those that the words of a search fit, by name."""
+def cards(
+    store: HubStore,
+    labelling: Labelling,
+    graph: SemanticGraph,
+    search: str = "",
+    order: Order = "name",
+    first: int = 0,
+    most: int | None = None,
+) -> ModelCards:
+    """All models, or those that the words of a search fit, in an order; or some of them. Only these are loaded."""
     from smelt.hub.store.jobs import job_rows
 
-    words = search.lower().split()
-    rows = [row for row in store.models() if _fits(row, words)]
+    rows = store.model_page(search, order, first, most)
     ready = labelling.digests(rows, graph)
     last: dict[str, LabelJob] = {}
     for job in job_rows(store):
@@ -210,11 +217,6 @@ def card(store: HubStore, labelling: Labelling, graph: SemanticGraph, name: str)
     job = next(iter(job_rows(store, name)), None)
     files = tuple((file.name, file.size, file.sha256) for file in row.files)
     return _card_of(row, bool(labelling.digests([row], graph)), job, files)
-
-
-def _fits(row: ModelRow, words: list[str]) -> bool:
-    text = f"{row.name} {row.description} {row.architecture} {row.ref}".lower()
-    return all(word in text for word in words)
 
 
 def _card_of(

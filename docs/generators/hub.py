@@ -1,4 +1,4 @@
-"""The numbers of results/hub and results/hub-scale.json as tables: blocks for docs/how-to/hub.md.
+"""The numbers of results/hub and results/hub-scale-100k.json as tables: blocks for docs/how-to/hub.md.
 
 Every average is counted again from the right answers of the rows.
 """
@@ -15,8 +15,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "hub"
 _order = runpy.run_path(str(Path(__file__).with_name("order.py")))["order"]
-SCALE = RESULTS.parent / "hub-scale.json"
-LONG = RESULTS.parent / "hub-scale-long.json"
+SCALE = RESULTS.parent / "hub-scale-100k.json"
 MISSING = "Not measured yet: `smelt bench hub -o results/hub`."
 NO_READERS = "Not measured yet: `smelt bench hub --preset readers -o results/hub`."
 METHODS = (
@@ -235,29 +234,19 @@ def ranks() -> str:
 
 def scale() -> str:
     lines = []
-    for place in (SCALE, LONG):
-        content = json.loads(place.read_text(encoding="utf-8"))
-        length = f"{content['hub']['mean_list_length']:.0f}"
-        by_size: dict[tuple[int, int], dict[str, Any]] = {}
-        for row in content["rows"]:
-            by_size.setdefault((row["models"], row["selected_nodes"]), {}).update(
-                {key: value for key, value in row.items() if key.endswith("_s") or key == "peak_anonymous_bytes"}
-                if "cold_s" not in row
-                else {"cold_s": row["open_s"] + row["cold_s"]}
-            )
-        for (models, nodes), row in sorted(by_size.items()):
-            cold = f"{row['cold_s']:.1f} s" if "cold_s" in row else ""
-            memory = f"{row['peak_anonymous_bytes'] / 1e6:.0f} MB"
-            lines.append(
-                [f"{models:,}", f"{nodes}", length, f"{row['warm_s']:.2f} s", f"{row['first_s']:.2f} s", cold, memory]
-            )
+    for row in json.loads(SCALE.read_text(encoding="utf-8"))["rows"]:
+        times = [f"{row[f'{word}_s']:.2f} s ({row[f'{word}_cpu_s']:.2f})" for word in ("warm", "first", "cold")]
+        sizes = [f"{row['cold_read_bytes'] / 1e9:.2f} GB", f"{row['peak_anonymous_bytes'] / 1e6:.0f} MB"]
+        form = f"{row['models']:,}" + ("" if row["form"] == "with holes" else f", {row['form']}")
+        lines.append([form, str(row["files"]), f"{row['bytes'] / 1e9:,.0f} GB", *times, *sizes])
     heads = [
         "models",
-        "selected nodes",
-        "mean list",
+        "files",
+        "whole size",
         "warm",
         "first in a process",
         "files not in memory",
-        "peak memory",
+        "read then",
+        "memory",
     ]
     return table(heads, lines)

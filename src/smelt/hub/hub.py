@@ -176,11 +176,30 @@ class Hub:
         """Whether a model of this name is there."""
         return self._store.has_model(name)
 
-    def models(self, search: str = "") -> ModelCards:
-        """Every model by name, or those whose name, description or architecture has all of these words."""
+    def models(
+        self,
+        search: str = "",
+        *,
+        order: Literal["name", "size", "added"] = "name",
+        first: int = 0,
+        most: int | None = None,
+    ) -> ModelCards:
+        """Every model by name, or those whose name, description or architecture has all the words of `search`.
+
+        `order`: by name, the largest or the newest first. `most` of them from number `first` on; a large hub is looked
+        at page by page.
+        """
         from smelt.hub.models.cards import cards
 
-        return cards(self._store, self._labelling, self.graph, search)
+        return cards(self._store, self._labelling, self.graph, search, order, first, most)
+
+    def count(self, search: str = "") -> int:
+        """How many models there are, or how many have all the words of `search`."""
+        return self._store.count_models(search)
+
+    def count_labelled(self) -> int:
+        """How many models have a label on the present graph, so that selections count them."""
+        return len(self._labelling.labelled(self.graph))
 
     def model(self, name: str) -> ModelCard:
         """One model, with its files."""

@@ -72,15 +72,20 @@ class Labelling:
         """The indexes of all models that have a label, or of those among these."""
         if rows is not None:
             return self._table(self.digests(rows, graph))
-        known = self._store.state(), graph.version
+        labelled = self.labelled(graph)
         with self._lock:
-            if self._roster is None or self._roster[0] != known:
-                self._roster = known, self._labelled(graph)
-            labelled = self._roster[1]
             files = self._store.indexes.open()
             if self._all is None or self._all[0] is not labelled or self._all[1] is not files:
                 self._all = labelled, files, self._table(labelled)
             return self._all[2]
+
+    def labelled(self, graph: SemanticGraph) -> dict[str, str]:
+        """Of all models that have a label: the name and the key's digest; looked up when the hub has changed."""
+        known = self._store.state(), graph.version
+        with self._lock:
+            if self._roster is None or self._roster[0] != known:
+                self._roster = known, self._labelled(graph)
+            return self._roster[1]
 
     def damaged(self, rows: list[ModelRow], graph: SemanticGraph) -> list[str]:
         """Models whose label is no longer what was written, or gone from the disk. Reads all of their index's files."""

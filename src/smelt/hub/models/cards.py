@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.labelling import Labelling
     from smelt.hub.store.schema import ModelRow
-    from smelt.hub.store.store import HubStore
+    from smelt.hub.store.store import HubStore, Order
 
 __all__ = [
     "JobStatus",
@@ -197,12 +197,19 @@ class Token:
     revoked: datetime | None
 
 
-def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> ModelCards:
-    """All models, or those that the words of a search fit, by name."""
+def cards(
+    store: HubStore,
+    labelling: Labelling,
+    graph: SemanticGraph,
+    search: str = "",
+    order: Order = "name",
+    first: int = 0,
+    most: int | None = None,
+) -> ModelCards:
+    """All models, or those that the words of a search fit, in an order; or some of them. Only these are loaded."""
     from smelt.hub.store.jobs import last_jobs
 
-    words = search.lower().split()
-    rows = [row for row in store.models() if _fits(row, words)]
+    rows = store.model_page(search, order, first, most)
     ready = labelling.digests(rows, graph)
     last = last_jobs(store)
     return ModelCards(_card_of(row, row.name in ready, last.get(row.name)) for row in rows)
@@ -216,11 +223,6 @@ def card(store: HubStore, labelling: Labelling, graph: SemanticGraph, name: str)
     job = next(iter(job_rows(store, name, 1)), None)
     files = tuple((file.name, file.size, file.sha256) for file in row.files)
     return _card_of(row, bool(labelling.digests([row], graph)), job, files)
-
-
-def _fits(row: ModelRow, words: list[str]) -> bool:
-    text = f"{row.name} {row.description} {row.architecture} {row.ref}".lower()
-    return all(word in text for word in words)
 
 
 def _card_of(

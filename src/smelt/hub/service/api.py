@@ -76,12 +76,12 @@ _SUBMIT_FORM: dict[str, Any] = {
 @router.get("/hub", summary="The hub at a glance", tags=["hub"])
 def the_hub(backend: At) -> HubOut:
     """How many models and nodes there are."""
-    cards, graph = backend.hub.models(), backend.hub.graph
+    graph = backend.hub.graph
     return HubOut(
         title=backend.settings.title,
         version=__version__,
-        models=len(cards),
-        labelled=sum(card.label for card in cards),
+        models=backend.hub.count(),
+        labelled=backend.hub.count_labelled(),
         graph=graph.name,
         nodes=len(graph.nodes),
         pictures=len(graph.pictures),

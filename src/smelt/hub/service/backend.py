@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio.to_thread
 
@@ -55,19 +55,21 @@ class HubBackend:
         self._selections, self._strengths = _RecentCache(64), _RecentCache(512)
         self._thumbs, self._broadest, self._labelled = _RecentCache(4096), _RecentCache(2), _RecentCache(2)
 
-    def models(self, search: str = "", sort: str = "name") -> list[ModelCard]:
-        """By name; the strongest, the largest or the newest first. What has no label yet comes last by strength."""
+    def models(
+        self, search: str = "", sort: str = "name", first: int = 0, most: int | None = None
+    ) -> Sequence[ModelCard]:
+        """By name; the strongest, the largest or the newest first. What has no label yet comes last by strength.
+
+        `most` of them from number `first` on. By strength all are looked at.
+        """
         if sort not in SORTS:
             raise Refused(422, unknown("order of models", sort, SORTS))
-        cards = sorted(self.hub.models(search), key=lambda card: card.name)
-        if sort == "size":
-            cards.sort(key=lambda card: -card.parameters)
-        elif sort == "added":
-            cards.sort(key=lambda card: card.added, reverse=True)
-        elif sort == "strength":
-            known = {card.name: self.strengths(card) for card in cards}
-            cards.sort(key=lambda card: -(found.overall if (found := known[card.name]) else -1.0))
-        return cards
+        if sort != "strength":
+            return self.hub.models(search, order=cast("Any", sort), first=first, most=most)
+        cards = list(self.hub.models(search))
+        known = {card.name: self.strengths(card) for card in cards}
+        cards.sort(key=lambda card: -(found.overall if (found := known[card.name]) else -1.0))
+        return cards[first : None if most is None else first + most]
 
     def model(self, name: str) -> ModelCard:
         return _found(lambda: self.hub.model(name))

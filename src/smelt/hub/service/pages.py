@@ -52,23 +52,24 @@ Asked = Annotated[TaskForm, Depends(task_form)]
 @router.get("/")
 def home(request: Request, backend: At) -> Response:
     """The hub at a glance and the form of a task."""
-    cards, graph = backend.models(sort="added"), backend.hub.graph
+    hub, graph = backend.hub, backend.hub.graph
     shown = [node for node in graph.nodes if node.pictures and not graph.children(node.id)]
     step = max(1, len(shown) // 25)
     some = [(node, thumbs_of(graph, node, 1)[0]) for node in shown[::step][:25]]
-    words = {"cards": cards, "newest": cards[:6], "graph": graph, "some": some, "form": TaskForm(), **_CHOICES}
-    words["labelled"] = sum(card.label for card in cards)
+    words = {"newest": hub.models(order="added", most=6), "graph": graph, "some": some, "form": TaskForm(), **_CHOICES}
+    words |= {"models": hub.count(), "labelled": hub.count_labelled()}
     return page(request, "home.html.jinja", words)
 
 
 @router.get("/models")
 def models(request: Request, backend: At, search: str = "", sort: str = "name", at: int = 1) -> Response:
     """Browse, search, sort; `at` is the number of the page."""
-    cards = backend.models(search[:200], sort)
-    last = max(1, -(-len(cards) // _PER_PAGE))
+    count = backend.hub.count(search[:200])
+    last = max(1, -(-count // _PER_PAGE))
     at = min(max(at, 1), last)
-    rows = [(card, backend.strengths(card)) for card in cards[(at - 1) * _PER_PAGE : at * _PER_PAGE]]
-    words = {"rows": rows, "count": len(cards), "at": at, "last": last, "search": search, "sort": sort, "sorts": SORTS}
+    cards = backend.models(search[:200], sort, (at - 1) * _PER_PAGE, _PER_PAGE)
+    rows = [(card, backend.strengths(card)) for card in cards]
+    words = {"rows": rows, "count": count, "at": at, "last": last, "search": search, "sort": sort, "sorts": SORTS}
     words |= _DRAW
     return page(request, "models.html.jinja", words)
 
@@ -126,9 +127,9 @@ async def predict(
 
 
 def _task_page(request: Request, backend: HubBackend, form: TaskForm, selection: Selection | None) -> Response:
-    found, cards = findings(selection) if selection else None, backend.hub.models()
-    labelled = len(selection.models) if selection else sum(card.label for card in cards)
-    words = {"form": form, "found": found, "labelled": labelled, "models": max(len(cards), labelled)}
+    found = findings(selection) if selection else None
+    labelled = selection.asked if selection else backend.hub.count_labelled()
+    words = {"form": form, "found": found, "labelled": labelled, "models": max(backend.hub.count(), labelled)}
     of_nodes = {"graph": backend.hub.graph, "thumbs_of": thumbs_of}
     return page(request, "task.html.jinja", {**words, **of_nodes, **_DRAW, **_CHOICES})
 

@@ -126,6 +126,7 @@ def _sqlite(place: HubLocation) -> Engine:
     engine = create_engine(place.url, connect_args={"timeout": _PATIENCE}, max_overflow=50)
 
     def prepare(raw: Any, _record: Any) -> None:
+        raw.create_function("lower", 1, _lower, deterministic=True)  # SQLite's own knows the letters of English alone
         raw.isolation_level = None  # or Python's own module opens transactions, later than it should
         cursor = raw.cursor()
         for setting in ("journal_mode=WAL", "foreign_keys=ON"):
@@ -140,6 +141,10 @@ def _sqlite(place: HubLocation) -> Engine:
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", begin)
     return engine
+
+
+def _lower(text: object) -> object:
+    return text.lower() if isinstance(text, str) else text
 
 
 def _explained(error: DBAPIError, place: HubLocation) -> SmeltError:

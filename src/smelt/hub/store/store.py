@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, UnaryExpression, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
@@ -37,8 +37,15 @@ from smelt.hub.store.names import name_taken
 from smelt.hub.store.schema import GraphRow, HubRow, JobRow, LabelRow, ModelRow
 from smelt.hub.store.staging import Staging
 
-__all__ = ["HubStore"]
+__all__ = ["HubStore", "Order"]
 
+Order: TypeAlias = Literal["name", "size", "added"]
+"""Models by name, the largest or the newest first."""
+_ORDERS: dict[str, tuple[UnaryExpression[Any], ...]] = {
+    "name": (),
+    "size": (ModelRow.parameters.desc(),),
+    "added": (ModelRow.added.desc(),),
+}
 _ASKED = 500
 """Digests in one question to the database."""
 
@@ -191,6 +198,17 @@ class HubStore:
                 known = self._models = changes, list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
         return list(known[1])
 
+    def model_page(self, search: str, order: Order, first: int, most: int | None) -> list[ModelRow]:
+        """Some of the models whose words have all of these: `most` of them from `first` on, in an order."""
+        query = select(ModelRow).where(*_has_words(search)).order_by(*_ORDERS[order], ModelRow.name).offset(first)
+        with self.read() as session:
+            return list(session.scalars(query.limit(most)))
+
+    def count_models(self, search: str = "") -> int:
+        """How many models have all of these words."""
+        with self.read() as session:
+            return session.scalar(select(func.count()).select_from(ModelRow).where(*_has_words(search))) or 0
+
     def model(self, name: str) -> ModelRow:
         """A model and its files."""
         with self.read() as session:
@@ -327,6 +345,13 @@ class HubStore:
 def _count_change(session: Session) -> None:
     """Tell every process that what it remembers is old."""
     session.execute(update(HubRow).values(changes=HubRow.changes + 1))
+
+
+def _has_words(search: str) -> list[ColumnElement[bool]]:
+    """That a model's name, description, architecture or reference has each of these words."""
+    columns = (ModelRow.name, ModelRow.description, ModelRow.architecture, ModelRow.ref)
+    text = func.lower(columns[0] + " " + columns[1] + " " + columns[2] + " " + columns[3])
+    return [text.contains(word, autoescape=True) for word in search.lower().split()]
 
 
 def _has_model(session: Session, name: str) -> bool:

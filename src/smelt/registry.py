@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ class Registry(MutableMapping[str, T]):
         self._home = home
         self._loaded: dict[str, T] = {}
         self._whole = False
+        self._filling = threading.RLock()
+        """Held while it fills itself, so that no other thread sees a part for the whole."""
 
     def __getitem__(self, name: str) -> T:
         if self.own(name) is None:
@@ -61,8 +64,11 @@ class Registry(MutableMapping[str, T]):
 
     def _load_all(self) -> None:
         """Smelt's own in the order of their modules, whichever was loaded first; then all others."""
-        if self._whole:
-            return
+        with self._filling:
+            if not self._whole:
+                self._fill()
+
+    def _fill(self) -> None:
         self._whole = True  # a plug-in may look at the others while it is being loaded
         own = list(self._own().values())
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from smelt.models.references import local_path
 from smelt.models.served.model import ServedModel
 
 __all__ = ["family_of", "kind_of_loaded", "load"]
+
+_LOADING, _LOADED = threading.RLock(), set[str]()
 
 
 def family_of(model: Any, model_kind: str | None = None, *, allow_pickle: bool = False) -> Family:
@@ -57,7 +61,19 @@ def load(
     if hasattr(model, "network") if model_kind is None else kind_of_loaded(model) == model_kind:
         return model
     family = family_of(model, model_kind, allow_pickle=allow_pickle)
-    return family.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    with _first_alone(family.name):
+        return family.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+
+
+@contextmanager
+def _first_alone(family: str) -> Iterator[None]:
+    """The first model of a family is loaded by one thread: libraries that import their parts late do not stand two."""
+    if family in _LOADED:
+        yield
+        return
+    with _LOADING:
+        yield
+        _LOADED.add(family)
 
 
 def kind_of_loaded(model: Any) -> str | None:

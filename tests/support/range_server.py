@@ -58,6 +58,8 @@ class RangeServer:
     url: str = ""
     requests: list[Asked] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """When each request came, of a clock that only goes forward."""
     fault: Callable[[Asked], str | None] = lambda asked: None
     has_etags: bool = True
     retry_after: str = "0"
@@ -135,6 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
                 asked = Asked(len(server.requests), self.command, address.path, address.query, start, end)
                 server.requests.append(asked)
                 server.headers.append(dict(self.headers))
+                server.times.append(time.monotonic())
             fault = server.fault(asked)
             server.over.wait(server.latency)
             headers = {"Last-Modified": formatdate(about.st_mtime, usegmt=True), "Accept-Ranges": "bytes"}

@@ -30,10 +30,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import smelt
 from provenance import provenance
 from result_file import save, say
-
-import smelt
 
 PIECE, CONNECTIONS = 8 << 20, 16
 LINES = {"this machine": (0.0, 0.0), "100 MB/s, 20 ms": (100e6, 0.02)}

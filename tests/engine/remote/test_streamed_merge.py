@@ -1,4 +1,4 @@
-"""Merges whose models lie on a server: the same bytes as of a local merge, no copy here, faults asked again or refused."""
+"""Merges whose models lie on a server: the bytes of a local merge, no copy here, faults asked again or refused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Reading ahead of a run: what it will read of files on servers is fetched in its order, within a bounded room.
 
 A file is cut into pieces of one size. The run says in which order it will want ranges (`begin`), and several
-connections fetch their pieces in that order, as long as there is room. Workers take what they need (`read`) and wait for what is on
-its way; what nobody has asked for yet they fetch themselves. A piece whose last user is done (`done`) makes room first,
-then those that were read to their end, then those that are needed last: there is never more held than the room.
+connections fetch their pieces in that order, as long as there is room. Workers take what they need (`read`) and wait
+for what is on its way; what nobody has asked for yet they fetch themselves. A piece whose last user is done (`done`)
+makes room first, then those that were read to their end, then those that are needed last: there is never more held than
+the room.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.pool import without_secrets
 from smelt.engine.request import read_request
 from smelt.engine.run.device import check_word
 from smelt.engine.run.device import data_device as where_data
 from smelt.errors import RecipeError
+from smelt.files.remote.mounts import reading_from_afar
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.words import MergeWords, RunWords
 
@@ -76,12 +78,25 @@ def merge(
         check_word(device)
     options = Options(threads, memory, device, resume, force, quiet, stream=stream)
     recipe, relative_to, pool = read_request(models, base, method, words)
+    with reading_from_afar(hub=stream):
+        return _merged(without_secrets(recipe), relative_to, pool, out, options, data_device)
+
+
+def _merged(
+    recipe: Recipe,
+    relative_to: Path | None,
+    pool: ModelPool | None,
+    out: str | Path | None,
+    options: Options,
+    data_device: str | None,
+) -> dict[str, torch.Tensor] | Summary:
     if is_data_missing(recipe, pool):
-        if out is not None and not resume:
+        if out is not None and not options.resume:
             from smelt.engine.sink.output_file import check_merge_output
 
-            check_merge_output(Path(out), [], force=force, needed=0)
-        recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
+            check_merge_output(Path(out), [], force=options.force, needed=0)
+        where = where_data(data_device or options.device)
+        recipe, relative_to = _with_data(recipe, relative_to, pool, options, where), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")
     if out is not None:
@@ -92,7 +107,7 @@ def merge(
         return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
-    with planned(recipe, relative_to=relative_to, pool=pool, stream=stream) as ready:
+    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
 
 

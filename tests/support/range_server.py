@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,9 +58,16 @@ class RangeServer:
     url: str = ""
     requests: list[Asked] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """When each request came, of a clock that only goes forward."""
     fault: Callable[[Asked], str | None] = lambda asked: None
     has_etags: bool = True
     retry_after: str = "0"
+    rate: float | None = None
+    """Bytes that go out in a second, over all connections."""
+    latency: float = 0.0
+    """Seconds before an answer begins."""
+    free_at: float = 0.0
     over: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -128,7 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
                 asked = Asked(len(server.requests), self.command, address.path, address.query, start, end)
                 server.requests.append(asked)
                 server.headers.append(dict(self.headers))
+                server.times.append(time.monotonic())
             fault = server.fault(asked)
+            server.over.wait(server.latency)
             headers = {"Last-Modified": formatdate(about.st_mtime, usegmt=True), "Accept-Ranges": "bytes"}
             if server.has_etags:
                 headers["ETag"] = etag
@@ -169,12 +180,24 @@ class _Handler(BaseHTTPRequestHandler):
         send = count // 2 if fault in ("cut", "stall") else count
         done = 0
         while done < send:
-            done += os.sendfile(self.connection.fileno(), file.fileno(), start + done, min(_PIECE, send - done))
+            piece = min(_PIECE, send - done)
+            self._wait_for_turn(piece)
+            done += os.sendfile(self.connection.fileno(), file.fileno(), start + done, piece)
         if fault == "stall":
             self.server_of_files.over.wait(60)
         if fault in ("cut", "stall"):
             self.close_connection = True
             self.connection.close()
+
+    def _wait_for_turn(self, count: int) -> None:
+        """As long as the line is busy with what others send."""
+        server = self.server_of_files
+        if server.rate is None:
+            return
+        with server.lock:
+            server.free_at = max(server.free_at, time.monotonic()) + count / server.rate
+            wait = server.free_at - time.monotonic()
+        server.over.wait(max(0.0, wait))
 
     def _say(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
@@ -183,3 +206,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+def _serve() -> None:
+    """As a script: FOLDER [BYTES A SECOND [LATENCY]]; its first line is its address, and it ends with its input."""
+    with range_server(Path(sys.argv[1])) as server:
+        server.rate = float(sys.argv[2]) or None if len(sys.argv) > 2 else None
+        server.latency = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _serve()

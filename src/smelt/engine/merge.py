@@ -117,15 +117,14 @@ def planned(
     relative_to: Path | None = None,
     pool: ModelPool | None = None,
     shapes: bool = False,
-    stream: bool = False,
 ) -> Iterator[ReadyMerge]:
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
     With `shapes`, nothing is read but headers, and public models that are not on this machine are planned from their
-    shapes. With `stream`, models of the hub are read from there.
+    shapes.
     """
-    with asked_by_recipe(recipe.stated), reading_from_afar(hub=stream), ExitStack() as stack:
+    with asked_by_recipe(recipe.stated), reading_from_afar(), ExitStack() as stack:
         own, recipe = pool is None, without_secrets(recipe)
         if pool is None:
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}

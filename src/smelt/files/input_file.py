@@ -18,8 +18,10 @@ class InputFile(Protocol):
     """An open file."""
 
     path: Path
-    identity: FileIdentity
-    """Who it was when it was opened."""
+
+    @property
+    def identity(self) -> FileIdentity:
+        """Who it is; one on a server, who it was when its model was opened."""
 
     @property
     def descriptor(self) -> int | None:
@@ -32,7 +34,7 @@ class InputFile(Protocol):
 
 
 def open_input(path: Path) -> InputFile:
-    """A file where it lies; CorruptFile where it cannot be read."""
+    """A file where it lies; an OSError says why it cannot be opened."""
     remote = remote_file(path)
     return _Local(path) if remote is None else _Remote(path, remote)
 
@@ -41,8 +43,12 @@ class _Local(InputFile):
     """A file of this machine."""
 
     def __init__(self, path: Path):
-        self.path, self.identity = path, file_identity(path)
+        self.path = path
         self._descriptor: int | None = os.open(path, os.O_RDONLY | BINARY)
+
+    @property
+    def identity(self) -> FileIdentity:
+        return file_identity(self.path)
 
     @property
     def descriptor(self) -> int | None:
@@ -64,7 +70,11 @@ class _Remote(InputFile):
     descriptor = None
 
     def __init__(self, path: Path, file: RemoteFile):
-        self.path, self.identity, self.file = path, file.identity, file
+        self.path, self.file = path, file
+
+    @property
+    def identity(self) -> FileIdentity:
+        return self.file.identity
 
     def fill(self, room: memoryview, position: int) -> bool:
         return self.file.fill(room, position)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import file_identity
+from smelt.files.remote.address import shown
+from smelt.files.remote.mounts import mount_name, reading_from_afar
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.quantised.unread import codes_and_scales
 from smelt.formats.source import MemorySource, TensorInfo
@@ -27,15 +29,19 @@ def inspect(model: str | Path | Any) -> ModelFacts:
     `model` is a reference as everywhere (a folder, a file, zoo:name, hf:org/name, BASE+ADAPTER), or a state dict or
     module. A pickle needs no permission here, since it is described without being run.
     """
-    stored = _stored(model)
+    with reading_from_afar():
+        return _facts(model, _stored(model))
+
+
+def _facts(model: str | Path | Any, stored: StoredModel) -> ModelFacts:
     tied, note_on_ties = (stored.tied, None) if stored.tied else small_files.tied_of(stored.tensors, stored.config)
     vocabulary, note_on_rows = small_files.vocabulary_of(stored.tensors, {} if stored.adapter else stored.config)
     architectures = stored.config.get("architectures")
     notes = (*stored.notes, note_on_ties, note_on_rows)
     return ModelFacts(
-        model=str(model) if isinstance(model, str | Path) else stored.format,
+        model=shown(str(model)) if isinstance(model, str | Path) else stored.format,
         format=stored.format,
-        path=str(stored.path) if stored.path else None,
+        path=mount_name(stored.path) if stored.path else None,
         family=str(stored.config["model_type"]) if stored.config.get("model_type") else None,
         architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
         parameters=sum(one.parameters for one in stored.tensors),

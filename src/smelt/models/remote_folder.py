@@ -1,8 +1,8 @@
 """Models on servers: `https://host/folder`, `https://host/x.safetensors`, `s3://bucket/prefix`, `gs://`, `az://`.
 
 Nothing of their weights is copied: a folder stands for the model (smelt.files.remote.mounts). An object store lists
-what it holds. A web server does not, so it is asked for the index, then for `model.safetensors`, and for files by the names
-that they have beside weights.
+what it holds. A web server does not, so it is asked for the index, then for `model.safetensors`, and for
+files by the names that they have beside weights.
 """
 
 from __future__ import annotations

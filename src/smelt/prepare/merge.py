@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from smelt.caller import option
 from smelt.engine.merge import Cluster, Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.pool import without_secrets
 from smelt.engine.request import read_request
 from smelt.engine.run.device import check_word
 from smelt.engine.run.device import data_device as where_data
 from smelt.engine.sink.output_file import kind_of_output, output_place
 from smelt.errors import RecipeError
+from smelt.files.remote.mounts import reading_from_afar
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.words import MergeWords, RunWords
 
@@ -87,10 +89,23 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     cluster = _cluster(executor, workers, device, recipe, out) if executor is not None or workers is not None else None
     options = Options(threads, memory, device, resume, force, quiet, cluster=cluster, stream=stream)
+    with reading_from_afar(hub=stream):
+        return _merged(without_secrets(recipe), relative_to, pool, out, options, data_device)
+
+
+def _merged(
+    recipe: Recipe,
+    relative_to: Path | None,
+    pool: ModelPool | None,
+    out: str | Path | None,
+    options: Options,
+    data_device: str | None,
+) -> dict[str, torch.Tensor] | Summary:
     if is_data_missing(recipe, pool):
-        if out is not None and not resume:
-            kind_of_output(output_place(out)).check([], force=force, needed=0)
-        recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
+        if out is not None and not options.resume:
+            kind_of_output(output_place(out)).check([], force=options.force, needed=0)
+        where = where_data(data_device or options.device)
+        recipe, relative_to = _with_data(recipe, relative_to, pool, options, where), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")
     if out is not None:
@@ -101,7 +116,7 @@ def merge(
         return merge_to_folder(recipe, output_place(out), options, relative_to=relative_to)
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is a folder; give `out`")
-    with planned(recipe, relative_to=relative_to, pool=pool, stream=stream) as ready:
+    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
 
 

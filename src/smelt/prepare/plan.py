@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.merge import planned
 from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
-from smelt.engine.pool import ModelPool, opened
+from smelt.engine.pool import ModelPool, opened, without_secrets
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
+from smelt.files.remote.mounts import reading_from_afar
 from smelt.formats.architecture.layout import Layout, Matrices, Orientation
 from smelt.formats.source import Source, TensorInfo
 from smelt.methods import stages
@@ -65,8 +66,11 @@ def plan(
     (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """
     recipe, relative_to, pool = read_request(models, base, method, words)
-    words_of_a_run: dict[str, Any] = {"threads": threads, "memory": memory, "device": device, "stream": stream}
-    return plan_recipe(recipe, pool, from_references=pool is None, relative_to=relative_to, **words_of_a_run)
+    words_of_a_run: dict[str, Any] = {"threads": threads, "memory": memory, "device": device}
+    with reading_from_afar(hub=stream):
+        return plan_recipe(
+            without_secrets(recipe), pool, from_references=pool is None, relative_to=relative_to, **words_of_a_run
+        )
 
 
 def plan_recipe(
@@ -78,14 +82,13 @@ def plan_recipe(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
-    stream: bool = False,
 ) -> PlanReport:
     """What merging a recipe would do; `pool` are its models where they are open already.
 
     Models that are not `from_references` lie in memory and have no data of their own.
     """
     if not is_data_missing(recipe, None if from_references else pool):
-        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True, stream=stream) as ready:
+        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
             return describe_plan(ready, threads, memory, device)
     with _planned_with_data(recipe, relative_to, pool) as ready:
         budget = recipe.data.examples if recipe.data else None

@@ -1,4 +1,4 @@
-"""Models of the hub with `stream`: through the hub's real client, its redirects, and nothing in the cache afterwards."""
+"""Models of the hub with `stream`: through its real client and its redirects, and nothing in the cache afterwards."""
 
 from __future__ import annotations
 

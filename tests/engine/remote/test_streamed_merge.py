@@ -1,10 +1,15 @@
-"""Merges whose models lie on a server: the same bytes as of a local merge, no copy here, faults asked again or refused."""
+"""Merges whose models lie on a server: the bytes of a local merge, no copy here, faults asked again or refused."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +118,37 @@ def test_a_file_that_changes_during_the_run_is_refused_and_leaves_nothing(has_et
     assert not [one.name for one in tmp_path.iterdir() if one.name != "served"]
 
 
+@pytest.mark.parametrize("status", ["busy", "unavailable"])
+def test_a_server_that_says_how_long_it_is_busy_is_left_alone_that_long(
+    status: str, server: RangeServer, tmp_path: Path
+) -> None:
+    server.retry_after = "1"
+    busy: list[Asked] = []
+
+    def fault(asked: Asked) -> str | None:
+        if asked.method == "HEAD" or (asked.start and not busy):
+            busy.append(asked)
+            return status
+        return None
+
+    server.fault = fault
+    merged(server.url, tmp_path / "out", memory="40MB")
+    first, probe = busy  # obstore shows no headers, so these are asked for alone
+    again = next(
+        one
+        for one in server.requests
+        if one.number > probe.number and (one.path, one.start) == (first.path, first.start)
+    )
+    assert server.times[again.number] - server.times[probe.number] >= 1
+
+
+def test_every_request_for_content_names_the_version(server: RangeServer, tmp_path: Path) -> None:
+    merged(server.url, tmp_path / "out")
+    later = [sent for asked, sent in zip(server.requests, server.headers, strict=True) if asked.start]
+    assert later
+    assert all(sent.get("if-match", "").startswith('"') for sent in later)
+
+
 def test_shards_come_by_the_index_and_a_lost_one_is_named(tmp_path: Path) -> None:
     root = tmp_path / "served"
     state = {f"layers.{n}.w": torch.full((4, 4), float(n)) for n in range(4)}
@@ -155,6 +191,43 @@ def test_what_is_wrong_with_an_address_is_said_in_one_line(server: RangeServer, 
             smelt.merge([f"{server.url}/m2", ref], out=tmp_path / "out")
         assert said in str(found.value)
         assert "\n" not in str(found.value)
+
+
+def test_the_buffer_is_in_the_plans_memory_and_in_its_limit(server: RangeServer, root: Path) -> None:
+    models = [f"{server.url}/m1", f"{server.url}/m2"]
+    local = smelt.plan([str(root / "m1"), str(root / "m2")])
+    assert smelt.plan(models).work_memory > local.work_memory + (256 << 20) - 1
+    assert smelt.plan(models, memory="40MB").work_memory <= 40 * 10**6
+    with pytest.raises(RecipeError, match="for what comes from afar, more than the limit of"):
+        smelt.plan(models, memory="2MB")
+
+
+def test_ctrl_c_ends_a_stalled_run_at_once_and_leaves_no_folder_behind(root: Path, tmp_path: Path) -> None:
+    with range_server(root) as server:
+        stalled = threading.Event()
+        server.fault = lambda asked: (stalled.set(), "stall")[1] if asked.start else None
+        command = [
+            sys.executable,
+            "-c",
+            "from smelt.cli import process; process()",
+            "merge",
+            "-m",
+            "linear",
+            "-o",
+            str(tmp_path / "out"),
+        ]
+        command += ["--model", f"{server.url}/m1", "--model", f"{server.url}/m2"]
+        environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+        (tmp_path / "temporary").mkdir()
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as run:
+            assert stalled.wait(60)
+            began = time.monotonic()
+            run.send_signal(signal.SIGINT)
+            said = run.communicate(timeout=15)[1]  # a stall lasts 20 seconds
+        assert time.monotonic() - began < 15
+        assert run.returncode == 1
+        assert "interrupted; what is finished is kept in" in said
+        assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_a_server_that_is_lost_for_good_ends_the_run_and_resume_goes_on(

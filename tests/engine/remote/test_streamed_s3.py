@@ -83,7 +83,7 @@ def test_an_object_that_is_put_anew_meanwhile_is_refused(store: S3Server, root: 
             client.put_object(Bucket="models", Key="team/m2/model.safetensors", Body=content[:-1] + b"\1")
 
     store.faults.append(change)
-    with pytest.raises(InputChanged, match="s3://models/team/m2/model.safetensors"):
+    with pytest.raises(InputChanged, match=r"s3://models/team/m2/model\.safetensors"):
         merged("s3://models/team", tmp_path / "out")
     assert begun
     assert not list(tmp_path.iterdir())

@@ -327,8 +327,7 @@ class PlanExecutor:
         fold, items = one.fold, one.items
         index_of = {item.key: index for item, index in one.members}
         name = items[0].stages[one.members[0][1]].stage.name
-        # A sample touches all of a file: one that comes from afar is counted whole at once instead.
-        if not self._streamed and all(self._backends.of(item).can_sample(item) for item in items):
+        if all(self._backends.of(item).can_sample(item) for item in items):
             fold.sampled(one.count, one.models, self._rooms.model)
         together = bundles(items, self._is_small)
         while fold.wants_pass:

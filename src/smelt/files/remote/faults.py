@@ -36,7 +36,7 @@ class Passing(Fault):
 
 
 class Unreachable(Passing):
-    """Nobody answers."""
+    """Nobody answers, or not to the end."""
 
 
 class NotThere(Fault):
@@ -59,8 +59,8 @@ def asked_again(ask: Callable[[], T], *, opening: bool = False, sleep: Callable[
         except Passing as fault:
             if opening and isinstance(fault, Unreachable) and number == _TRIES_TO_REACH:
                 raise
-            told = fault.wait
-            sleep(min(told, _LONGEST_ASKED) if told is not None else wait * random.uniform(0.5, 1.0))
+            told = wait * random.uniform(0.5, 1.0)
+            sleep(told if fault.wait is None else max(told, min(fault.wait, _LONGEST_ASKED)))
             wait = min(2 * wait, _LONGEST)
     return ask()
 

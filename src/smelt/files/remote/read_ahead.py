@@ -1,9 +1,10 @@
 """Reading ahead of a run: what it will read of files on servers is fetched in its order, within a bounded room.
 
 A file is cut into pieces of one size. The run says in which order it will want ranges (`begin`), and several
-connections fetch their pieces in that order, as long as there is room. Workers take what they need (`read`) and wait for what is on
-its way; what nobody has asked for yet they fetch themselves. A piece whose last user is done (`done`) makes room first,
-then those that were read to their end, then those that are needed last: there is never more held than the room.
+connections fetch their pieces in that order, as long as there is room. Workers take what they need (`read`) and wait
+for what is on its way; what nobody has asked for yet they fetch themselves. A piece whose last user is done (`done`)
+makes room first, then those that were read to their end, then those that are needed last: there is never more held than
+the room.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ CONNECTIONS = 16
 _PIECE = 8 << 20
 _SMALL = 1 << 16
 """Reads up to here that nobody has announced are fetched as they are."""
+_LOOKED_FOR = 32
+"""Tensors that are announced at once to find out who wants a piece."""
 
 
 class Wanted(NamedTuple):
@@ -128,6 +131,10 @@ class ReadAhead:
         """The content of a piece; None where a reader fetches what it needs itself."""
         with self._change:
             piece = self._pieces.get(key)
+            for _ in range(_LOOKED_FOR):  # a worker may be quicker than those who fetch
+                if piece is not None or self._pass is None or not self._announce_next(self._pass):
+                    break
+                piece = self._pieces.get(key)
             if piece is None and count < min(_SMALL, self._size):
                 return None
             if piece is None or not piece.asked:
@@ -180,11 +187,15 @@ class ReadAhead:
                 if piece is not None and not piece.asked and piece.users > 0:
                     return walk.queue[0]
                 walk.queue.popleft()
-            tensor, ranges = next(walk.coming, ("", None))
-            if ranges is None:
+            if not self._announce_next(walk):
                 return None
-            for wanted in ranges:
-                self._announce(walk, tensor, wanted)
+
+    def _announce_next(self, walk: _Pass) -> bool:
+        """What the next tensor wants; False where there is none."""
+        tensor, ranges = next(walk.coming, ("", None))
+        for wanted in ranges or ():
+            self._announce(walk, tensor, wanted)
+        return ranges is not None
 
     def _announce(self, walk: _Pass, tensor: str, wanted: Wanted) -> None:
         for number in range(wanted.start // self._size, -(-wanted.end // self._size)):

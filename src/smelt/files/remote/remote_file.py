@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "Reader", "RemoteFile"]
 
-HEAD = 1 << 20
+HEAD = 1 << 18
 """Bytes of the first request: most headers are shorter."""
 _REMOTE = -1
 """The device of files that are on none of this machine."""
@@ -50,12 +50,15 @@ class RemoteFile:
         self.url, self.name, self.sha256 = url, name, sha256
         self._store = store
         try:
-            self.head, found = asked_again(lambda: store.read(name, 0, HEAD), opening=True)
+            head, found = asked_again(lambda: store.read(name, 0, HEAD), opening=True)
         except NotThere:
             raise
         except Fault as fault:
             raise RecipeError(f"{url}: {fault}") from None
         self.size, self._pin = found.size, found.pin
+        header = 8 + int.from_bytes(head[:8], "little")
+        self.head = bytes(head[:header])
+        """What is held of it: the header, or as much of it as came at first."""
         self.identity = self._identity(found)
         self.reader: Reader | None = None
         """Who reads for the run that is under way."""
@@ -88,8 +91,9 @@ class RemoteFile:
         """All of a small file; CorruptFile where it is none."""
         if self.size > most:
             raise CorruptFile(f"{self.url}: {self.size:,} bytes are too many for a file beside weights")
-        rest = self.fetch(len(self.head), self.size) if self.size > len(self.head) else b""
-        return bytes(self.head) + bytes(rest)
+        head, self.head = self.head, b""  # it is not asked for again
+        rest = self.fetch(len(head), self.size) if self.size > len(head) else b""
+        return head + bytes(rest)
 
     def identity_now(self) -> FileIdentity:
         """Who it is now, by a new look."""

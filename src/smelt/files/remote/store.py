@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from smelt.errors import InputChanged, MissingExtra
 from smelt.files.remote.address import OBJECT_STORES, shown
 from smelt.files.remote.faults import NotThere, Passing, Refused, Unreachable
+from smelt.files.remote.retry_after import asked_to_wait
 
 __all__ = ["FolderStore", "Found"]
 
@@ -48,7 +49,7 @@ class FolderStore:
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None):
         """`headers` go with every request."""
-        self._shown = shown(url)
+        self._url, self._shown, self._headers = url, shown(url), headers or {}
         try:
             import obstore
             from obstore import store as stores
@@ -146,12 +147,14 @@ class FolderStore:
             return Passing("the server gives whole files only (it ignores ranges), so it cannot be streamed")
         if status is not None:
             if status in _AGAIN or status.startswith("5"):
-                return Passing(f"the server is busy or broken (it answers {status})")
+                web = status in ("429", "503") and self._url.startswith("http")
+                wait = asked_to_wait(self._url, name, self._headers) if web else None
+                return Passing(f"the server is busy or broken (it answers {status})", wait)
             return Refused(f"the server answers {status}")
         if "UnexpectedRange" in text:
             return Passing("the server gave another range than was asked for")
         if "Timeout" in text or "TimedOut" in text:
-            return Passing("the connection stalled")
+            return Unreachable("the connection stalled")
         if "Connect" in text or "error sending request" in text:
             return Unreachable("the server cannot be reached; check the name and the network")
         if "error" in text and ("Body" in text or "Decode" in text or "body" in text):

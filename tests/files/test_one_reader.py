@@ -13,6 +13,8 @@ ITS_OWN_WORDS = {
     "files/yaml_reader.py": "the reader",
     "jobs/worker.py": "from the process that started it",
     "jobs/local.py": "from a process that it started",
+    "engine/cluster/parcels.py": "from a process of the same merge",
+    "tasks/language/served/prompts.py": "what json.dumps gave before",
     "testing/hash_seeds.py": "from a process that it started",
     "hub/models/check.py": "from the hub's own database",
     "hub/hub.py": "from the hub's own database",

@@ -81,6 +81,8 @@ class RayExecutor:
         words: dict[str, Any] = {"address": self._address, "log_to_driver": False}
         if self._address is None:
             words |= {"num_cpus": max(cores(), self._workers * self._threads), "include_dashboard": False}
+            if not os.environ.get("RAY_ADDRESS"):
+                words["address"] = "local"  # else Ray joins whatever somebody has started on this machine
         try:
             _knock(self._address)
             ray.init(**words)

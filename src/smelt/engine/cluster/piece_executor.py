@@ -92,7 +92,7 @@ class PieceExecutor(PlanExecutor):
 
     @contextmanager
     def _reading(self, items: Sequence[Item]) -> Iterator[None]:
-        """What these items want of inputs on servers is fetched ahead; of those that are merged in part, as it is read."""
+        """What these items want of inputs on servers is fetched ahead; what is merged in part, as it is read."""
         whole = [item for item in items if self._own[item.key, item.first] == (0, len(self._all_spans(item)))]
         self._ahead = read_ahead(self._plan, self._streamed)
         self._ahead.begin(announced(whole))

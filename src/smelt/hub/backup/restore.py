@@ -20,7 +20,7 @@ from pathlib import Path
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.content_store import ContentStore, copy_in
 from smelt.files.reading import find_json_table
-from smelt.files.writing import OutputMark, check_writable, fsync_folder, is_free, lock_folder, write_json
+from smelt.files.writing import OutputMark, check_writable, is_free, lock_folder, move_into_place, write_json
 from smelt.hub.backup.manifest import FILES, Filed, Manifest, Piece, plain_file
 from smelt.hub.backup.row_checks import RowChecks
 from smelt.hub.backup.rows import TABLES, read_rows, write_rows
@@ -143,9 +143,9 @@ def _make(
 
 def _settle(draft: Path, folder: Path) -> None:
     shutil.rmtree(draft / "staging", ignore_errors=True)
-    os.sync()
-    os.rename(draft, folder)
-    fsync_folder(folder.parent)
+    if folder.exists():
+        folder.rmdir()  # refuses to, if something has come into it meanwhile
+    move_into_place(draft, folder)
 
 
 def _copy(

@@ -10,7 +10,6 @@ It is done when such a hub is opened. A file that is damaged is dropped: its lab
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import struct
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import numpy as np
 
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
+from smelt.files.reading import parse_json
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.index_build import with_standing
 from smelt.hub.labels.label import LabelKey
@@ -48,7 +48,7 @@ def convert(old: Path, new: Path, graph_of: Callable[[str], SemanticGraph]) -> P
             raise ValueError("it is of another kind")
         begin = len(_MAGIC) + 4
         stop = begin + struct.unpack("<I", mapped[len(_MAGIC) : begin].tobytes())[0]
-        head = json.loads(mapped[begin:stop].tobytes())
+        head = parse_json(mapped[begin:stop].tobytes(), str(old))
         if hashlib.blake2b(mapped[stop:].data, digest_size=16).hexdigest() != head["blake2b"]:
             raise ValueError("it is not what was written")
         offsets, numbered, pictures, ids, masks = _columns(mapped, head, stop)

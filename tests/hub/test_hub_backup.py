@@ -202,7 +202,7 @@ def test_a_killed_backup_leaves_the_older_one(place, taken, tmp_path, point, cal
         ("smelt.hub.backup.restore:copy_in", 3),
         ("smelt.hub.backup.restore:write_rows", 3),
         ("smelt.hub.backup.restore:_settle", 1),
-        ("smelt.hub.backup.restore:os.rename", 1),
+        ("smelt.hub.backup.restore:move_into_place", 1),
     ],
 )
 def test_a_killed_restore_leaves_no_hub_and_can_be_begun_again(taken, tmp_path, point, call):

@@ -27,6 +27,7 @@ ray = pytest.importorskip(
 def _cluster() -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
+        address="local",  # not one that somebody else has started on this machine
         num_cpus=2,
         include_dashboard=False,
         object_store_memory=80 << 20,

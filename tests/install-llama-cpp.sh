@@ -26,9 +26,8 @@ done
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 echo "NO LLAMA.CPP FOR THE TESTS: building its server (llama-cpp-python $VERSION has the source)" >&2
-# Its own build would make the Python package too, so the archive alone is fetched, by its hash-checked name on PyPI.
-${PYTHON:-python3} -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: \
-    --dest "$scratch" "llama-cpp-python==$VERSION" >&2 || true
+# The archive alone: the package itself, which pip would build from it, is not needed.
+${PYTHON:-python3} -m pip download --quiet --no-deps --no-binary :all: --dest "$scratch" "llama-cpp-python==$VERSION" >&2
 archive=$(ls "$scratch"/llama_cpp_python-*.tar.gz 2>/dev/null | head -n 1)
 [ -n "$archive" ] || { echo "its source could not be fetched from PyPI" >&2; exit 0; }
 tar -xzf "$archive" -C "$scratch" || exit 1

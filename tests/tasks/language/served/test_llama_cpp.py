@@ -25,6 +25,7 @@ def test_a_merge_behind_llama_cpp_answers_as_it_does_in_torch(tmp_path: Path) ->
     here = evaluate_model_or_recipe(str(tmp_path / "merged"), tasks, limit=10, threads=1)
     with serving_gguf(program, tmp_path / "merged.gguf", "merged") as url:
         there = evaluate_model_or_recipe(url, tasks, served_name="merged", limit=10)
+    assert not there.failures, [str(one.error) for one in there.failures]
     assert there.rows[0].served is not None
     assert there.rows[0].served["software"] == "llama.cpp"
     for one, other in zip(here.results, there.results, strict=True):

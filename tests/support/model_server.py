@@ -1,6 +1,7 @@
 """A server of OpenAI's protocol that holds a small model of torch, and can do what one of the known servers can.
 
-What each leaves out is by its documentation and source:
+What each leaves out: llama.cpp as it was tried, the others as their protocols are understood here.
+
 
     vllm          echo with log-probabilities, prompts as tokens, /tokenize (`add_special_tokens`), no /apply-template
     llama.cpp     no echo (it is left out quietly), log-probabilities of written tokens with their numbers, `logit_bias`

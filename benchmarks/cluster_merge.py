@@ -1,6 +1,6 @@
 """The same merge by one process, and by one and two workers of every executor: times, and what a unit costs.
 
-    python benchmarks/cluster_merge.py [--size 0.48b] [--repeat 3] [-o results/cluster_merge.json]
+    python benchmarks/cluster_merge.py [--size 0.48b] [--repeat 3] [--alone] [-o results/cluster_merge.json]
 
 Each run is a process of its own, in turns; the number is the shortest of all turns, beside that of one process with one
 thread in the same turns. A worker has one thread. Inputs are in the page cache. Every run hashes its inputs, as a first
@@ -61,6 +61,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="0.48b", choices=SIZES)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--methods", nargs="*", default=METHODS)
+    parser.add_argument("--alone", action="store_true", help="without Ray and Slurm")
     parser.add_argument("--work", type=Path, default=Path(".bench"))
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
@@ -69,15 +71,17 @@ def main() -> None:
     ensure(folder, replace(SIZES[given.size], fine_tunes=2))
     words = {"models": [str(folder / "ft1"), str(folder / "ft2")], "base": str(folder / "base")}
     found: dict[str, Any] = {"provenance": provenance([find_smelt(None)], 0), "size": given.size, "methods": {}}
-    cluster = start_ray()
+    cluster = None if given.alone else start_ray()
     try:
-        for method in METHODS:
-            found["methods"][method] = times({**words, "method": method}, work, cluster.address, given.repeat)
+        for method in given.methods:
+            address = cluster.address if cluster is not None else None
+            found["methods"][method] = times({**words, "method": method}, work, address, given.repeat)
             save(given.output, found)
         found["units"] = cost_of_units({**words, "method": "task_arithmetic"}, work, given.repeat)
         save(given.output, found)
     finally:
-        cluster.shutdown()
+        if cluster is not None:
+            cluster.shutdown()
     json.dump(found, sys.stdout, indent=1)
 
 
@@ -89,10 +93,11 @@ def start_ray() -> Any:
     return Cluster(initialize_head=True, head_node_args=words)
 
 
-def times(words: dict[str, Any], work: Path, address: str, repeat: int) -> dict[str, Any]:
-    runs: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+def times(words: dict[str, Any], work: Path, address: str | None, repeat: int) -> dict[str, Any]:
+    ways = {way: more for way, more in WAYS.items() if address is not None or way.startswith(("one", "local"))}
+    runs: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(repeat):
-        for way, more in WAYS.items():
+        for way, more in ways.items():
             more = {key: one.format(address=address) if isinstance(one, str) else one for key, one in more.items()}
             runs[way].append(run({**words, **more}, work))
             say(f"{words['method']}, {way}: {runs[way][-1]['seconds']:.2f} s")

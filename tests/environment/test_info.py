@@ -212,3 +212,11 @@ def test_every_line_fits_a_terminal_of_80_columns(cli):
     lines = cli("info").out.splitlines()
     assert [line for line in lines if len(line) > 80 and " " in line[13:]] == []  # but for a long path on its own
     assert lines[0].startswith(f"smelt        {smelt.__version__}")
+
+
+def test_the_keys_of_stores_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from smelt.environment.info import _variables
+
+    for name in ("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"):
+        monkeypatch.setenv(name, "account=a;key=very-secret")
+        assert _variables()[name] == "(set)"

@@ -11,7 +11,6 @@ those of a local merge, and no upload and no note is left.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
@@ -19,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,10 @@ KILLS = 4
 LONGEST = 120.0
 
 
-def campaign(runs: int, seed: int, folder: Path) -> dict[str, Any]:
-    """So many runs; what happened in them. An AssertionError says what broke the promise."""
+def campaign(
+    runs: int, seed: int, folder: Path, tell: Callable[[dict[str, Any]], None] = lambda found: None
+) -> dict[str, Any]:
+    """So many runs; what happened in them, told after each. An AssertionError says what broke the promise."""
     pool = write_pool(folder / "pool")
     merged(pool, folder / "out", shard_size="600KB")
     whole = snapshot(folder / "out")
@@ -54,7 +56,9 @@ def campaign(runs: int, seed: int, folder: Path) -> dict[str, Any]:
         for number in range(runs):
             with clean_store(server):
                 _one(server, pool, whole, random.Random(f"{seed} {number}"), found)
-    return {"runs": runs, "seed": seed, "share_of_faults": SHARE, **dict(sorted(found.items()))}
+            told = {"runs": number + 1, "seed": seed, "share_of_faults": SHARE, **dict(sorted(found.items()))}
+            tell(told)
+    return told
 
 
 def _one(
@@ -116,10 +120,11 @@ def main() -> None:
     given = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
     from provenance import provenance
+    from result_file import save
 
+    head = {"provenance": provenance([], given.seed)}
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
-        done = campaign(given.runs, given.seed, Path(folder))
-    given.out.write_text(json.dumps({"provenance": provenance([], given.seed), **done}, indent=1) + "\n")
+        campaign(given.runs, given.seed, Path(folder), lambda found: save(given.out, {**head, **found}))
 
 
 if __name__ == "__main__":

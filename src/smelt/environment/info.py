@@ -17,7 +17,7 @@ __all__ = ["Info", "info"]
 
 _OTHERS = ("HF_HOME", "HF_HUB_OFFLINE", "HF_TOKEN", "CUDA_VISIBLE_DEVICES", "TRITON_CACHE_DIR")
 """Of the libraries underneath: they change what Smelt does, too."""
-_SECRET = ("HF_TOKEN",)
+_SECRET = ("HF_TOKEN", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 _FOR_DEVELOPERS = ("dev", "docs")
 """Extras whose libraries no command of Smelt uses."""
 

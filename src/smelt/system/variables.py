@@ -29,5 +29,9 @@ VARIABLES = {
     "OPENBLAS_THREAD_TIMEOUT": "set where it is not: threads of numpy sleep when they have nothing to do",
     "NPY_DISABLE_CPU_FEATURES": "set on AMD where it is not: numpy sorts with AVX2",
     "COLUMNS": "how wide tables are",
+    "AZURE_STORAGE_CONNECTION_STRING": "the account of `az://`, with its key",
+    "AZURE_STORAGE_ACCOUNT": "the same account by name, with one of the next two",
+    "AZURE_STORAGE_KEY": "its key",
+    "AZURE_STORAGE_SAS_TOKEN": "a signature in place of its key",
 }
 """By name: what it means."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import smelt
 from models_afar import weights_of, write_model, write_models
@@ -48,9 +49,7 @@ def merged(where: str, out: Path, method: Any = "linear", base: bool = False, **
     return smelt.merge({"a": f"{where}/m1", "b": f"{where}/m2"}, method=method, out=out, **given, **words)
 
 
-@pytest.mark.parametrize(
-    ("method", "base"), [("linear", False), ("ties", True), ("iso_c", True), ("dare,ties".split(","), True)]
-)
+@pytest.mark.parametrize(("method", "base"), [("linear", False), ("ties", True), ("dare,ties".split(","), True)])
 def test_a_streamed_merge_has_the_bytes_and_the_parents_hashes_of_a_local_one(
     method: Any, base: bool, root: Path, server: RangeServer, tmp_path: Path
 ) -> None:
@@ -62,6 +61,32 @@ def test_a_streamed_merge_has_the_bytes_and_the_parents_hashes_of_a_local_one(
     assert not [name for name in left if name.startswith("smelt-afar")]
     manifest = json.loads((tmp_path / "afar/manifest.json").read_text())
     assert manifest["parents"]["a"]["ref"] == f"{server.url}/m1"
+
+
+def test_a_spectral_merge_reads_whole_matrices_from_afar(tmp_path: Path) -> None:
+    write_models(tmp_path / "served", 3, width=256)
+    merged(str(tmp_path / "served"), tmp_path / "local", "iso_c", True)
+    with range_server(tmp_path / "served") as server:
+        merged(server.url, tmp_path / "afar", "iso_c", True, memory="20MB")
+    assert weights_of(tmp_path / "afar") == weights_of(tmp_path / "local")
+
+
+def test_an_adapter_and_a_pack_at_addresses_stand_over_a_base_at_one(tmp_path: Path) -> None:
+    root = tmp_path / "served"
+    write_models(root, 3, width=256)
+    factors = {"lora_A.weight": torch.ones(2, 256), "lora_B.weight": torch.ones(256, 2)}
+    (root / "lora").mkdir()
+    named = {f"base_model.model.layers.0.mlp.{name}": one for name, one in factors.items()}
+    save_file(named, root / "lora/adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "target_modules": ["mlp"]}
+    (root / "lora/adapter_config.json").write_text(json.dumps(config))
+    with range_server(root) as server:
+        smelt.pack(str(root / "m1"), base=f"{server.url}/m0", out=root / "pack", bits=8)
+        for where, out in ((str(root), "local"), (server.url, "afar")):
+            models = {"a": f"{where}/m0+{where}/lora", "b": f"{where}/m2", "c": f"{where}/pack"}
+            smelt.merge(models, out=tmp_path / out)
+        assert weights_of(tmp_path / "afar")[0] == weights_of(tmp_path / "local")[0]
+        assert smelt.inspect(f"{server.url}/m0+{server.url}/lora").adapter is not None
 
 
 def test_a_linear_merge_asks_for_every_byte_once_and_a_plan_for_headers_only(

@@ -47,7 +47,7 @@ def blocks() -> dict[str, dict[str, str]]:
     }
     there = (RESULTS / "rows.jsonl").is_file()
     made = {f"hub-{name}": maker() if there else MISSING for name, maker in makers.items()}
-    return {"how-to/hub.md": {**made, "hub-scale": scale()}}
+    return {"how-to/hub.md": {**made, "hub-scale": scale()}, "scale.md": {"scale-hub": scale()}}
 
 
 @functools.cache

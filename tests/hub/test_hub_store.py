@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import event, text
+from sqlalchemy import event, select, text
 
 from smelt.errors import RecipeError
 from smelt.hub.location import find_location
@@ -330,3 +330,35 @@ def test_the_default_place_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("SMELT_HUB")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_location() == Path(tmp_path) / "smelt" / "hub"
+
+
+def test_models_are_looked_at_page_by_page_and_no_others_are_loaded(tmp_path):
+    store = empty_store(tmp_path)
+    for number in range(5):
+        put(store, f"m{number}", config=f"{number}")
+    with store.write() as session:
+        for number, row in enumerate(session.scalars(select(ModelRow).order_by(ModelRow.name))):
+            row.parameters, row.description = 100 - number % 2, ("GROSS Äpfel 100%", "small_pears")[number % 2]
+    assert [row.name for row in store.model_page("", "name", 1, 2)] == ["m1", "m2"]
+    assert [row.name for row in store.model_page("", "size", 0, None)] == ["m0", "m2", "m4", "m1", "m3"]
+    assert [row.name for row in store.model_page("", "added", 0, 2)] == ["m4", "m3"]
+    assert [row.name for row in store.model_page("äpfel gross", "name", 1, 9)] == ["m2", "m4"]
+    assert (store.count_models(), store.count_models("PEARS"), store.count_models("pears äpfel")) == (5, 2, 0)
+    assert (store.count_models("0%"), store.count_models("l_p"), store.count_models("%")) == (3, 2, 3)
+    loaded = []
+    event.listen(ModelRow, "load", lambda row, _: loaded.append(row.name))
+    store.model_page("", "name", 3, 1)
+    assert loaded == ["m3"]
+
+
+def test_the_state_of_a_store_changes_with_every_model_and_label(tmp_path):
+    store, seen = empty_store(tmp_path), []
+    steps = [lambda: put(store, "one", config="1"), lambda: put(store, "two", config="2")]
+    for step in [*steps, lambda: store.remove_model("one"), lambda: put(store, "one", config="1")]:
+        seen.append(store.state())
+        assert store.state() == seen[-1]
+        step()
+    with store.write() as session:
+        session.add(LabelRow(digest="1" * 64, model="f" * 64, graph="a" * 64, text="caption", seconds=1))
+    seen.append(store.state())
+    assert len(set(seen)) == 5

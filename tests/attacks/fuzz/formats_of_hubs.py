@@ -112,24 +112,30 @@ def _graph_is_right(place: Path, found: Any) -> str | None:
 def _make_labels(place: Path) -> None:
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label, LabelKey
+    from smelt.hub.labels.merge_segments import merge_segments
+    from smelt.hub.labels.segment import Segment
 
     graph = _graph()
     draw = np.random.default_rng(0)
     rows = [draw.integers(-99, 99, (count, 8)).astype(np.int16) for count in (len(graph.pictures), len(graph.nodes))]
     label = Label(LabelKey("model", graph.version, "as it is", "caption"), *rows)
     label.save(place / "label.safetensors")
-    Index.build(label, graph).save(place / "index")
+    turned = Label(LabelKey("other", graph.version, "as it is", "caption"), -rows[0], rows[1])
+    alone = [Segment.open(Index.build(one, graph).save(place / one.key.model)) for one in (label, turned)]
+    merge_segments(place / "index", alone, {one.names[0] for one in alone})
 
 
 def _read_labels(place: Path, file: str) -> Any:
-    from smelt.hub.labels.index import Index
+    from smelt.hub.labels.index import Index, right_of_many
     from smelt.hub.labels.label import Label
+    from smelt.hub.labels.segment import Segment
 
     graph = _graph()
     label = Label.open(place / "label.safetensors")
     Index.build(label, graph)
-    index = Index.open(place / "index")
-    right, pictures = index.right([0, 1, 2])
+    segment = Segment.open(place / "index")
+    right, pictures = right_of_many([Index(segment, number) for number in range(segment.models)], [0, 1, 2])
+    segment.of_node(1)
     return label, right.tolist(), pictures.tolist()
 
 

@@ -498,11 +498,11 @@ class Hub:
         self._wake()
         return number
 
-    def jobs(self, model: str | None = None, most: int | None = None) -> list[LabelJob]:
-        """All jobs, those of one model, or the `most` last ones; the newest first."""
+    def jobs(self, model: str | None = None, limit: int | None = None) -> list[LabelJob]:
+        """All jobs, those of one model, or the last ones up to a `limit`; the newest first."""
         from smelt.hub.store.jobs import job_rows
 
-        return job_rows(self._store, model, most)
+        return job_rows(self._store, model, limit)
 
     def cancel_job(self, id: int) -> LabelJob:  # noqa: A002 - jobs have ids
         """End a job that waits or runs, in whatever process that is; one that runs ends within seconds."""

@@ -17,7 +17,7 @@ app = group("job", "Labelling in the background, by whichever service of the hub
 @command(
     "smelt.hub.hub:Hub.jobs",
     model=Option("Those of one model.", metavar="NAME"),
-    most=Option("So many, the newest first.", min=1, default=20),
+    limit=Option("So many, the newest first.", min=1, default=20),
     hub=HUB,
     files=FILES,
     as_json=JSON,

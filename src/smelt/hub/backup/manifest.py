@@ -1,8 +1,8 @@
-"""What a backup says of itself: `backup.json`, which is written last, and `files.jsonl`, one line for every file.
+"""What a backup says of itself: `backup.json`, which is written last, and a list with a line for every file.
 
     backup.json          the format, when it was made, and the SHA-256 of each of these:
     rows/<table>.jsonl   the rows of each table (rows.py)
-    files.jsonl          path, bytes and SHA-256 of every file of the hub
+    files (.jsonl)       path, bytes and SHA-256 of every file of the hub
     files/ labels/ indexes/ graphs/    the files, under the names that they have in the hub
 
 Nothing that a backup says is believed: a path has one of the forms that a hub writes, no part of it is a link, a size

@@ -81,7 +81,7 @@ class Labelling:
 
     def labelled(self, graph: SemanticGraph) -> dict[str, str]:
         """Of all models that have a label: the name and the key's digest; looked up when the hub has changed."""
-        known = self._store.state(), graph.version
+        known = self._store.changes(), graph.version
         with self._lock:
             if self._roster is None or self._roster[0] != known:
                 self._roster = known, self._labelled(graph)

@@ -53,7 +53,7 @@ class HubBackend:
         self.hub, self.settings = hub, settings
         self._limiters: dict[str, anyio.CapacityLimiter] = {}
         self._selections, self._strengths = _RecentCache(64), _RecentCache(512)
-        self._thumbs, self._broadest, self._labelled = _RecentCache(4096), _RecentCache(2), _RecentCache(2)
+        self._thumbs, self._broadest = _RecentCache(4096), _RecentCache(2)
 
     def models(
         self, search: str = "", sort: str = "name", first: int = 0, most: int | None = None
@@ -186,8 +186,8 @@ class HubBackend:
 
     def _select(self, form: TaskForm) -> Selection:
         changes = self.hub.changes  # before anything is looked at: what changes meanwhile is another answer's
-        if not self._labelled.get(changes, lambda: any(card.label for card in self.hub.models())):
-            count = len(self.hub.models())
+        if not self.hub.count_labelled():
+            count = self.hub.count()
             words = f"none of the {count} models of this hub is labelled yet" if count else "this hub is empty"
             raise Refused(503, f"{words}, so none can be selected; ask again later", {"Retry-After": "10"})
         return self._selections.get((form, changes), lambda: self.hub.select(list(form.classes), **form.options))

@@ -58,7 +58,6 @@ class HubStore:
         self.files = ContentStore(self.folder / "files")
         self.indexes = IndexFiles(self.folder / "indexes")
         self._staging = Staging(self.folder / "staging", database.write)
-        self._models: tuple[int, list[ModelRow]] | None = None
 
     @classmethod
     def create(cls, place: HubLocation) -> HubStore:
@@ -190,13 +189,9 @@ class HubStore:
         merge_indexes(self)
 
     def models(self) -> list[ModelRow]:
-        """All of them by name. They are read again only when the hub has changed."""
+        """All of them by name."""
         with self.read() as session:
-            changes = session.scalars(select(HubRow.changes)).one()
-            known = self._models
-            if known is None or known[0] != changes:
-                known = self._models = changes, list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
-        return list(known[1])
+            return list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
 
     def model_page(self, search: str, order: Order, first: int, most: int | None) -> list[ModelRow]:
         """Some of the models whose words have all of these: `most` of them from `first` on, in an order."""
@@ -270,13 +265,6 @@ class HubStore:
                 part = select(LabelRow).where(LabelRow.digest.in_(wanted[first : first + _ASKED]))
                 found.update({row.digest: row for row in session.scalars(part)})
         return found
-
-    def state(self) -> tuple[object, ...]:
-        """Differs from one moment to another if models or labels were added, made anew or removed in between."""
-        with self.read() as session:
-            models = select(func.count(), func.sum(ModelRow.id), func.max(ModelRow.added)).select_from(ModelRow)
-            labels = select(func.count(), func.max(LabelRow.made)).select_from(LabelRow)
-            return (*session.execute(models).one(), *session.execute(labels).one())
 
     def model_keys(self) -> list[tuple[str, str, str]]:
         """Every model's name, hash and preparation of pictures, by name: what its label's key follows from."""

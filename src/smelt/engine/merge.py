@@ -64,8 +64,6 @@ class Cluster:
     workers: int = 1
     relative_to: Path | None = None
     """Where the references of the recipe begin; set by the merge."""
-    unit: int | None = None
-    """Bytes of input of a unit of work, where they do not follow from the plan."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class ClusterExecutor(PlanExecutor):
         self._folder = folder.path.parent
         self._fingerprint = folder.fingerprint
         self._words = {"folder": str(self._folder), "run": secrets.token_hex(8)}
-        self._size = self._cluster.unit or unit_size(plan.bytes_in)
+        self._size = unit_size(plan.bytes_in)
         self._todo: deque[_Task] = deque()
         self._under_way: dict[str, _Task] = {}
         self._passes = 0

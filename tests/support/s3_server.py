@@ -163,7 +163,7 @@ def cut_part(count: int = 1, which: Callable[[Environ], bool] = is_part) -> Faul
     def act(environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0) // 2)
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        return []
+        raise ConnectionResetError("cut, as asked")
 
     return _times(count, which, act)
 

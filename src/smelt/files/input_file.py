@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from smelt.files.identity import FileIdentity, file_identity
 from smelt.files.positioned import BINARY, fill
 from smelt.files.remote.mounts import remote_file
-from smelt.files.remote.remote_file import RemoteFile
+
+if TYPE_CHECKING:
+    from smelt.files.remote.remote_file import RemoteFile
 
 __all__ = ["InputFile", "open_input"]
 

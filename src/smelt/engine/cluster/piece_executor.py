@@ -94,12 +94,13 @@ class PieceExecutor(PlanExecutor):
     def _reading(self, items: Sequence[Item]) -> Iterator[None]:
         """What these items want of inputs on servers is fetched ahead; what is merged in part, as it is read."""
         whole = [item for item in items if self._own[item.key, item.first] == (0, len(self._all_spans(item)))]
-        self._ahead = read_ahead(self._plan, self._streamed)
-        self._ahead.begin(announced(whole))
+        self._ahead = read_ahead(self._plan, self._streamed) if self._streamed else None
+        if self._ahead is not None:
+            self._ahead.begin(announced(whole))
         try:
             yield
         finally:
-            self._ahead.close()
+            self._abandon()
 
     def _all_spans(self, item: Item) -> list[Span]:
         return self._backends.of(item).spans(item)

@@ -311,6 +311,11 @@ class Plan:
         """All files that it reads, as they were when they were opened."""
         return files_of([*self.parents.values(), *self.statistics.values()])
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether some of them lie on servers."""
+        return any(seen.version for seen in self.inputs.values())
+
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
         files = sorted((mount_name(path), *seen) for path, seen in self.inputs.items())

@@ -87,7 +87,7 @@ def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device
         )
         usual = max(usual, most)
     given = None if memory is None else parse_size(memory)
-    streamed = streaming_room(plan, given, least)
+    streamed = streaming_room(given, least) if plan.is_streamed else 0
     limit = max(2 * least, usual) if given is None else given - streamed
     if least > limit:
         afar = f" and {streamed / 1e6:.0f} MB for what comes from afar" if streamed else ""

@@ -31,6 +31,7 @@ from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
 from smelt.files.hashing.input_hashes import InputHashes, hashing_reads
 from smelt.files.positioned import FilePlace
+from smelt.files.remote.read_ahead import ReadAhead
 from smelt.ops.fold import Fold
 from smelt.system.process import gc_frozen, keep_freed_memory
 
@@ -224,7 +225,7 @@ class PlanExecutor:
         calls it.
         """
         self._streamed = streamed
-        self._ahead = read_ahead(plan, 0)  # nothing, until a run begins
+        self._ahead: ReadAhead | None = None
         self._what = what
         self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
         self._threads, self._on_cpu = threads, device == "cpu"
@@ -252,16 +253,17 @@ class PlanExecutor:
 
     def _run(self, skip: Collection[str]) -> None:
         threads = ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))
-        self._ahead = read_ahead(self._plan, self._streamed)
+        self._ahead = read_ahead(self._plan, self._streamed) if self._streamed else None
         try:
             self._fold_models(threads)
             items = [item for item in self._plan.items if item.key not in skip]
             todo = [part for item in self._sink.in_good_order(items) for part in item.matrix_items]
             self._progress.begin(self._what, sum(item.bytes_in for item in todo))
-            self._ahead.begin(announced(todo))
+            if self._ahead is not None:
+                self._ahead.begin(announced(todo))
             self._merge_all(threads, todo)
         finally:
-            self._ahead.close()  # whoever waits for bytes is told
+            self._abandon()  # whoever waits for bytes is told
             threads.shutdown(wait=True, cancel_futures=True)
             self._backends.close()
 
@@ -273,6 +275,11 @@ class PlanExecutor:
     def _own_spans(self, item: Item, backend: Backend) -> list[Span]:
         """Those that are merged here: all, but where several processes share a plan (engine/cluster)."""
         return backend.spans(item)
+
+    def _abandon(self) -> None:
+        """Wait for nothing from afar any more."""
+        if self._ahead is not None:
+            self._ahead.close()
 
     def _write(self, item: Item, start: int, values: memoryview) -> None:
         self._sink.write(*in_its_place(item, start, values))
@@ -287,7 +294,8 @@ class PlanExecutor:
     def _done(self, items: list[Item], left: Counter[str]) -> None:
         """Tell the sink of tensors whose last matrix is merged; `left` counts those that are not."""
         for item in items:
-            self._ahead.done(item.name)
+            if self._ahead is not None:
+                self._ahead.done(item.name)
             left[item.key] -= 1
         finished = [item.whole or item for item in items if not left[item.key]]
         if finished:
@@ -311,7 +319,7 @@ class PlanExecutor:
             budget=self._rooms.tensors,
             window=WINDOW * self._threads,
             finished=finished,
-            abandon=self._ahead.close,
+            abandon=self._abandon,
         )
 
     def _held(self, item: Item) -> int:
@@ -334,12 +342,14 @@ class PlanExecutor:
             self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
             work = partial(self._fold_items, index_of=index_of, fold=fold)
-            self._ahead.begin(announced(items))
+            if self._ahead is not None:
+                self._ahead.begin(announced(items))
 
             def add(number: int, parts: Any, joined: OrderedJoin = joined) -> None:
                 joined.add(number, parts)
-                for item in together[number]:
-                    self._ahead.done(item.name)
+                if self._ahead is not None:
+                    for item in together[number]:
+                        self._ahead.done(item.name)
 
             self._drive(threads, together, work, add, fold.holds(one.count, one.models, 0))
             fold.absorb(reduce(fold.join, joined.total))

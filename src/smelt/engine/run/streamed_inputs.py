@@ -19,16 +19,14 @@ def streamed_files(plan: Plan) -> dict[Path, RemoteFile]:
     return {path: file for path, file in found.items() if file is not None}
 
 
-def streaming_room(plan: Plan, limit: int | None, least: int) -> int:
+def streaming_room(limit: int | None, least: int) -> int:
     """Bytes that may be held of streamed inputs; of a limit, what the work needs least is left to it, and half."""
-    if not any(seen.version for seen in plan.inputs.values()):
-        return 0
     return USUAL_ROOM if limit is None else max(LEAST_ROOM, min(USUAL_ROOM, limit // 2, limit - least))
 
 
 def read_ahead(plan: Plan, room: int) -> ReadAhead:
-    """Whoever fetches for a run of a plan; of a plan without streamed inputs it has nothing to do."""
-    return ReadAhead(streamed_files(plan).values() if room else (), room or USUAL_ROOM)
+    """Whoever fetches the streamed inputs of a run of a plan."""
+    return ReadAhead(streamed_files(plan).values(), room)
 
 
 def announced(items: Sequence[Item]) -> Iterator[tuple[str, list[Wanted]]]:

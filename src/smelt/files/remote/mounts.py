@@ -50,6 +50,8 @@ class Mounts:
 
     def hide(self, ref: str) -> str:
         """A reference without the passwords and signatures of its addresses, which are known here from now on."""
+        if "://" not in ref:
+            return ref
         parts = _JOINT.split(ref)
         for part in parts:
             if is_remote(part) and shown(part) != part:

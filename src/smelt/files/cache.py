@@ -47,7 +47,7 @@ CACHE_KINDS = {
     "mix": CacheKind("mixtures", rf"({_KEY64})"),
     "heads": CacheKind("zero-shot heads", r"([\w-]+\.f32)"),
     "features": CacheKind("expert features", rf"({_KEY32}\.safetensors)"),
-    "hub": CacheKind("labels, indexes", rf"({_KEY32}\.(?:label|index))"),
+    "hub": CacheKind("labels, indexes", rf"({_KEY32}\.(?:label|segment))"),
     "captions": CacheKind("captions", rf"({_KEY64}\.txt)"),
     "embeddings": CacheKind("sentence vectors", rf"({_KEY32}\.sqlite)(?:-journal|-wal|-shm)?"),
     "open_clip": CacheKind("open_clip models", rf"({_KEY32})"),

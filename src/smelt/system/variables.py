@@ -28,6 +28,7 @@ VARIABLES = {
     "OMP_NUM_THREADS": "cores that workers share, and that torch computes with",
     "OPENBLAS_THREAD_TIMEOUT": "set where it is not: threads of numpy sleep when they have nothing to do",
     "NPY_DISABLE_CPU_FEATURES": "set on AMD where it is not: numpy sorts with AVX2",
+    "RAY_ADDRESS": "the cluster that the executor `ray` joins; without it one is started here",
     "COLUMNS": "how wide tables are",
     "AZURE_STORAGE_CONNECTION_STRING": "the account of `az://`, with its key",
     "AZURE_STORAGE_ACCOUNT": "the same account by name, with one of the next two",

@@ -51,14 +51,14 @@ def merged(where: str, out: Path, method: Any = "linear", base: bool = False, **
 
 @pytest.mark.parametrize(("method", "base"), [("linear", False), ("ties", True), ("dare,ties".split(","), True)])
 def test_a_streamed_merge_has_the_bytes_and_the_parents_hashes_of_a_local_one(
-    method: Any, base: bool, root: Path, server: RangeServer, tmp_path: Path
+    method: Any, base: bool, root: Path, server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merged(str(root), tmp_path / "local", method, base)
-    before = set(os.listdir(tempfile.gettempdir()))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     merged(server.url, tmp_path / "afar", method, base)
     assert weights_of(tmp_path / "afar") == weights_of(tmp_path / "local")
-    left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not [name for name in left if name.startswith("smelt-afar")]
+    assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("smelt-afar")]
     manifest = json.loads((tmp_path / "afar/manifest.json").read_text())
     assert manifest["parents"]["a"]["ref"] == f"{server.url}/m1"
 

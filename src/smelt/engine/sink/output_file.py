@@ -94,8 +94,8 @@ class Folder(KindOfOutput):
     """A model folder on this machine's disks."""
 
     def __init__(self, out: Path):
-        self.out, self.name = out, out.resolve().name
-        self.kept = f"what is finished is kept in {partial_folder(out.resolve())}"
+        self.out, self.name = out, Path(os.path.realpath(out)).name  # resolve() raises where a link leads to itself
+        self.kept = f"what is finished is kept in {partial_folder(Path(os.path.realpath(out)))}"
 
     def check_plan(self, plan: Plan) -> None:
         """It holds everything."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.caller import Blank, option
 from smelt.errors import RecipeError, did_you_mean, some
 from smelt.system.endpoint import Endpoint, EndpointError, EndpointGone
 
@@ -35,7 +36,9 @@ def chosen_model(url: str, name: str | None, names: Sequence[str]) -> str:
     several = ", ".join(some(names, 8)) or "none"
     if name is None:
         if len(names) != 1:
-            raise RecipeError(f"model: say which model of {url} is asked (--model NAME); it serves: {several}")
+            raise RecipeError(
+                f"model: say which model of {url} is asked ({option('model', Blank('NAME'))}); it serves: {several}"
+            )
         return names[0]
     if name in names:
         return name

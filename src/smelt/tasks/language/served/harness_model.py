@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from smelt.caller import Blank, option
 from smelt.models.served.capabilities import only_choice
 from smelt.models.served.model import ServedModel
 from smelt.system.endpoint import EndpointError
@@ -66,7 +67,7 @@ def _kind() -> Any:
             if len(begun) == len(bare):
                 raise TaskError(
                     f"a task asks without a context, and {self._model.label} begins no text with a token of its own; "
-                    "name a model with its tokenizer as --text-from"
+                    f"name a model with its tokenizer as {option('text_from', Blank('MODEL'))}"
                 )
             return begun[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from smelt.caller import Blank, option
 from smelt.models.served.model import ServedModel
 
 __all__ = ["served_refusal"]
@@ -32,7 +33,7 @@ def served_refusal(model: ServedModel, name: str, kinds: Iterable[str], *, chat:
     if scores and chats and model.tokenizer is None and not model.can.template:
         return (
             f"{name}: its choices stand in a chat, and {where} does not tell how one is written (/apply-template); "
-            "name the model that has its template with --text-from"
+            f"name the model that has its template with {option('text_from', Blank('MODEL'))}"
         )
     if not model.can.text and (scores or not chats or model.tokenizer is not None):
         return f"{name}: it goes on with a text, and {where} does not ({model.can.why_no_text or 'no text'})"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
+from smelt.caller import Blank, option
 from smelt.models.served.capabilities import server_tokens
 from smelt.models.served.model import ServedModel
 from smelt.system.endpoint import EndpointError
@@ -46,7 +47,7 @@ class Prompts:
         if not add_generation_prompt:
             raise TaskError(
                 f"its prompts begin the answer, which {self._model.label} cannot be given as a chat; name the model "
-                "that has its template with --text-from"
+                f"that has its template with {option('text_from', Blank('MODEL'))}"
             )
         return _CHAT + json.dumps(list(messages))
 

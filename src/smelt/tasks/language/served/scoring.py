@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
+from smelt.caller import Blank, option
 from smelt.errors import NumericalError
 from smelt.models.served.capabilities import PUSH, echoed, generated
 from smelt.models.served.model import ServedModel
@@ -113,7 +114,7 @@ def _summed(model: ServedModel, values: Sequence[Any], likeliest: Sequence[Any])
     if any(value is None for value in values):
         raise TaskError(
             f"{model.label} gives no log-probability of the first token of a text, and a task asks for one without a "
-            "context; name a model with its tokenizer as --text-from"
+            f"context; name a model with its tokenizer as {option('text_from', Blank('MODEL'))}"
         )
     greedy = all(not best or value >= max(best.values()) for value, best in zip(values, likeliest, strict=True))
     return _finite(model, float(sum(values))), greedy

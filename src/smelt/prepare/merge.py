@@ -6,7 +6,6 @@ takes the same words.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -128,10 +127,6 @@ def _cluster(executor: Any, workers: int | None, device: str, recipe: Recipe, ou
         raise RecipeError(f"workers are those of an executor; give {option('executor', 'local')} too")
     if out is None:
         raise RecipeError("executor: workers write into files; give `out`")
-    if re.match(r"[a-z][a-z0-9+.-]*://", str(out)):
-        raise RecipeError(
-            f"executor: workers write into files that all of them see; an output at {out} is made by one process"
-        )
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is made in one process; leave the executor out")
     if device != "cpu":

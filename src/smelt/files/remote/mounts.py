@@ -27,7 +27,16 @@ from smelt.files.remote.address import is_remote, shown
 if TYPE_CHECKING:
     from smelt.files.remote.remote_file import RemoteFile
 
-__all__ = ["Mounts", "mount_name", "mounts_here", "reading_from_afar", "remote_file", "streams_hub"]
+__all__ = [
+    "Mounts",
+    "mount_name",
+    "mounting_in",
+    "mounts_here",
+    "reading_from_afar",
+    "remote_file",
+    "split_ref",
+    "streams_hub",
+]
 
 _JOINT = re.compile(r"\+(?=[a-z0-9_]+:)")
 """Between a model and an adapter over it."""
@@ -50,7 +59,7 @@ class Mounts:
 
     def hide(self, ref: str) -> str:
         """A reference without the passwords and signatures of its addresses, which are known here from now on."""
-        parts = _JOINT.split(ref)
+        parts = split_ref(ref)
         for part in parts:
             if is_remote(part) and shown(part) != part:
                 self._opened_by[shown(part)] = part
@@ -99,6 +108,11 @@ class Mounts:
             self._folder, self._found = None, {}
 
 
+def split_ref(ref: str) -> list[str]:
+    """The references that are joined in one: a model, and adapters over it."""
+    return _JOINT.split(ref)
+
+
 _of_process = Mounts()
 atexit.register(_of_process.close)
 _current: ContextVar[Mounts] = ContextVar("mounts of this block", default=_of_process)
@@ -115,13 +129,22 @@ def reading_from_afar(*, hub: bool = False) -> Iterator[None]:
         yield
         return
     mounts = Mounts(hub=hub)
+    try:
+        with mounting_in(mounts):
+            yield
+    finally:
+        mounts.close()
+
+
+@contextmanager
+def mounting_in(mounts: Mounts) -> Iterator[None]:
+    """Models on servers that are opened in here are let go of when these mounts are closed, by whoever made them."""
     token = _current.set(mounts)
     try:
         with naming_addresses():
             yield
     finally:
         _current.reset(token)
-        mounts.close()
 
 
 @contextmanager

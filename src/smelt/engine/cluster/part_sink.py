@@ -1,4 +1,4 @@
-"""Where a worker's merged numbers go when the output lies in a store: into parts of an upload that the driver has begun.
+"""Where a worker's merged numbers go if the output lies in a store: into parts of an upload that the driver has begun.
 
 A unit is some neighbouring parts of one file, which are sent when they are full. Bytes that the unit's tensors have
 outside of them belong to others. A part may be brought twice (by a worker that was thought dead, or was late): it has

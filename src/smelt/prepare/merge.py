@@ -75,7 +75,7 @@ def merge(
 
     `executor` has several processes merge, on this machine or others, into the same bytes: `local`, `ray` or
     `ray:ADDRESS`, `slurm` or `slurm:WORDS`, or an object (`smelt.jobs.executor.Executor`). `workers` is how many of
-    them; each has `threads`, and all see the models and the output at the same paths.
+    them; each has `threads`, and all see the models and the output at the same paths or in the same store.
 
     With `stream`, models of the Hugging Face hub are read from there by ranges and not fetched, as models with an
     address (`https://`, `s3://`, `gs://`, `az://`) always are.

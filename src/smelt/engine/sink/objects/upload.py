@@ -21,7 +21,7 @@ from smelt.engine.sink.parts import FIRST_BYTES, PART_BYTES, cut_into_parts
 from smelt.engine.sink.shards import Shard
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.hashing.blake3 import DIGITS, TreeHash, blake3_of_bytes
-from smelt.files.object_store.store import Part, content_of
+from smelt.files.object_store.store import Part, UploadGone, content_of
 from smelt.files.reading import parse_json
 from smelt.formats import dtype as dtypes
 
@@ -112,10 +112,11 @@ class FileUpload:
         return {"key": self._key, "upload": self.upload_id(), "front": self.front_key(), "size": self.size}
 
     def front_key(self) -> str:
-        """Where others leave what is behind the header in the first part: a hash, and the bytes. One of another upload
-        is not taken for it.
+        """Where others leave what is behind the header in the first part: a hash, and the bytes. What a worker of another
+        run or upload left is not taken for it.
         """
-        return self._output.beside(f"parts/{self.name}/1-{hashlib.sha256(self.upload_id().encode()).hexdigest()[:16]}")
+        whose = hashlib.sha256(f"{self._output.fingerprint} {self.upload_id()}".encode()).hexdigest()[:16]
+        return self._output.beside(f"parts/{self.name}/1-{whose}")
 
     def take(self, part: Part, packed: bytes) -> None:
         """A part that another process has brought, and its share of the hash."""
@@ -171,16 +172,25 @@ class FileUpload:
     def complete(self) -> None:
         """Make the file of its parts, unless an earlier run has done so."""
         if self._upload is not None:
-            found = dict(self._arrived)
-            if self._by_others:  # a part that two have brought goes by the ETag of the later, of the same bytes
-                there = self._store.list_parts(self._key, self._upload)
-                found |= {number: part for number, part in there.items() if part.size == found[number].size}
-            parts = [found[number] for number in range(1, len(self.parts) + 1)]
-            self._store.complete(self._key, self._upload, parts)
+            self._complete(self._upload, self._arrived)
             self._upload = None
         about = self._store.head(self._key)
         if about is None or about.size != self.size:
             raise OutputError(f"{self._output.place}: {self.name} is not there as it was uploaded; run again")
+
+    def _complete(self, upload: str, found: Mapping[int, Part]) -> None:
+        """A part that two have brought goes by the ETag of the later, of the same bytes, where the store gave it one."""
+        numbers = range(1, len(self.parts) + 1)
+        try:
+            self._store.complete(self._key, upload, [found[number] for number in numbers])
+        except UploadGone:
+            raise
+        except OutputError:
+            there = self._store.list_parts(self._key, upload) if self._by_others else {}
+            parts = [there.get(number, found[number]) for number in numbers]
+            if any(part.size != found[part.number].size for part in parts) or parts == [found[one] for one in numbers]:
+                raise
+            self._store.complete(self._key, upload, parts)
 
     def digest(self) -> str:
         """The BLAKE3 of what was sent; of what no note tells, of what the store has now."""

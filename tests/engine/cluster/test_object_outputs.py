@@ -23,8 +23,11 @@ from object_outputs import KIB, clean_store, model_store, write_pool
 from s3_server import S3Server
 from smelt.engine.cluster import driver, part_units
 from smelt.engine.run.cpu import backend
+from smelt.engine.sink.objects.sink import ObjectSink
+from smelt.engine.sink.objects.upload import FileUpload
 from smelt.errors import OutputError, RecipeError
 from smelt.files.hashing.blake3 import compiled_blake3
+from smelt.files.object_store.store import Part
 from smelt.files.remote.read_ahead import ReadAhead
 from smelt.files.remote.remote_file import RemoteFile
 from smelt.jobs.executor import InlineExecutor, WorkerAnswer
@@ -287,3 +290,40 @@ def test_an_address_that_only_the_driver_can_open_is_refused_in_one_line(tmp_pat
     assert "credentials in its environment" in said
     assert "secret" not in said
     assert "\n" not in said
+
+
+def test_a_part_that_was_brought_twice_goes_by_the_etag_that_the_store_has_now(
+    server: S3Server, pool: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a store encrypts: the same bytes, and another ETag. Here the first one is made up."""
+    take = FileUpload.take
+
+    def taken(self: FileUpload, part: Part, packed: bytes) -> None:
+        take(self, part._replace(etag="0" * 32), packed)
+
+    monkeypatch.setattr(FileUpload, "take", taken)
+    made(pool, tmp_path / "out", METHODS["linear"])
+    made(pool, "s3://models/out", METHODS["linear"], executor=LastFirst())
+    assert seen(server) == snapshot(tmp_path / "out")
+
+
+def test_a_front_that_was_damaged_where_it_lay_is_made_again(
+    server: S3Server, pool: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = ObjectSink.complete
+
+    def damaged(self: ObjectSink, metadata: Any) -> Any:
+        key = self.uploads[0].front_key()
+        content = server.objects("models")[key]
+        server.client().put_object(Bucket="models", Key=key, Body=content[:-1] + bytes([content[-1] ^ 1]))
+        return complete(self, metadata)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectSink, "complete", damaged)
+        with pytest.raises(OutputError, match=r"first part of .* is damaged; run again"):
+            made(pool, "s3://models/out", METHODS["linear"], executor=LastFirst())
+    team = LastFirst()
+    made(pool, "s3://models/out", METHODS["linear"], executor=team, resume=True)
+    assert team.calls == 1
+    made(pool, tmp_path / "out", METHODS["linear"])
+    assert seen(server) == snapshot(tmp_path / "out")

@@ -112,8 +112,8 @@ class FileUpload:
         return {"key": self._key, "upload": self.upload_id(), "front": self.front_key(), "size": self.size}
 
     def front_key(self) -> str:
-        """Where others leave what is behind the header in the first part: a hash, and the bytes. What a worker of another
-        run or upload left is not taken for it.
+        """Where others leave what is behind the header in the first part: a hash, and the bytes. What a worker of
+        another run or upload left is not taken for it.
         """
         whose = hashlib.sha256(f"{self._output.fingerprint} {self.upload_id()}".encode()).hexdigest()[:16]
         return self._output.beside(f"parts/{self.name}/1-{whose}")
@@ -179,7 +179,7 @@ class FileUpload:
             raise OutputError(f"{self._output.place}: {self.name} is not there as it was uploaded; run again")
 
     def _complete(self, upload: str, found: Mapping[int, Part]) -> None:
-        """A part that two have brought goes by the ETag of the later, of the same bytes, where the store gave it one."""
+        """A part that two have brought goes by the ETag of the later, of the same bytes, where the store wants it."""
         numbers = range(1, len(self.parts) + 1)
         try:
             self._store.complete(self._key, upload, [found[number] for number in numbers])

@@ -126,8 +126,17 @@ def seen(server: S3Server) -> dict[str, bytes]:
     return {key.removeprefix("out/"): content for key, content in found.items() if key.startswith("out/")}
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("where", ["here", "afar"])
+@pytest.mark.parametrize(
+    ("where", "method"),
+    [
+        pytest.param("afar", "ties", marks=pytest.mark.slow),
+        ("here", "linear"),
+        pytest.param("afar", "linear", marks=pytest.mark.slow),
+        pytest.param("afar", "ties by the model", marks=pytest.mark.slow),
+        pytest.param("here", "ties by the model", marks=pytest.mark.slow),
+        pytest.param("here", "ties", marks=pytest.mark.slow),
+    ],
+)
 def test_jobs_in_any_order_bring_the_bytes_of_one_process(
     server: S3Server, pool: dict[str, str], afar: dict[str, str], tmp_path: Path, method: str, where: str
 ) -> None:
@@ -141,13 +150,14 @@ def test_jobs_in_any_order_bring_the_bytes_of_one_process(
 
 
 @pytest.mark.skipif(compiled_blake3() is None, reason="the hash was not compiled")
+@pytest.mark.parametrize("method", ["ties", pytest.param("linear", marks=pytest.mark.slow)])
 def test_two_processes_of_which_one_is_killed_merge_from_store_to_store(
-    server: S3Server, pool: dict[str, str], afar: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: S3Server, afar: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Once the first job is given out, the driver fetches no byte of the models: it has their headers, and checked the
     base, when it planned.
     """
-    made(afar, tmp_path / "out", METHODS["ties"])
+    made(afar, tmp_path / "out", METHODS[method])
     (tmp_path / "cache" / "hashes.json").unlink(missing_ok=True)
     fetched: list[tuple[str, int, int]] = []
     fetch = RemoteFile.fetch
@@ -159,7 +169,7 @@ def test_two_processes_of_which_one_is_killed_merge_from_store_to_store(
     monkeypatch.setattr(RemoteFile, "fetch", noted)
     team = Mortal(4)
     monkeypatch.setattr(team, "start", lambda: (fetched.clear(), LocalExecutor.start(team)))
-    made(afar, "s3://models/out", METHODS["ties"], executor=team)
+    made(afar, "s3://models/out", METHODS[method], executor=team)
     assert team.deaths == 1
     assert fetched == [], fetched
     assert seen(server) == snapshot(tmp_path / "out")
@@ -171,7 +181,7 @@ def brought(server: S3Server) -> list[tuple[str, str]]:
     return [(path, query.partition("&uploadId")[0]) for how, path, query in server.requests if "partNumber" in query]
 
 
-@pytest.mark.parametrize(("workers_first", "workers_then"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(("workers_first", "workers_then"), [(True, False), (False, True)])
 def test_what_has_arrived_is_not_brought_again(
     server: S3Server,
     pool: dict[str, str],
@@ -206,6 +216,7 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_is_followed_by_another(server: S3Server, pool: dict[str, str], tmp_path: Path) -> None:
     """It is killed when three parts are noted; its workers end with it."""
     made(pool, tmp_path / "out", METHODS["linear"])

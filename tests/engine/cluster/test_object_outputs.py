@@ -167,6 +167,10 @@ def test_two_processes_of_which_one_is_killed_merge_from_store_to_store(
         return fetch(self, start, end, **words)
 
     monkeypatch.setattr(RemoteFile, "fetch", noted)
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folders))
+    monkeypatch.setattr("tempfile.tempdir", str(folders))
     team = Mortal(4)
     monkeypatch.setattr(team, "start", lambda: (fetched.clear(), LocalExecutor.start(team)))
     made(afar, "s3://models/out", METHODS[method], executor=team)
@@ -174,6 +178,9 @@ def test_two_processes_of_which_one_is_killed_merge_from_store_to_store(
     assert [url for url, _, _ in fetched] == ([f"{afar['base']}/model.safetensors"] if method == "linear" else [])
     assert seen(server) == snapshot(tmp_path / "out")
     assert smelt.verify("s3://models/out").ok
+    assert list(folders.glob("smelt-afar-*")), "workers are killed at the end, and cannot tidy up"
+    made(afar, tmp_path / "later", METHODS[method])
+    assert not list(folders.glob("smelt-afar-*"))
 
 
 def brought(server: S3Server) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from smelt.caller import asked_by_recipe, option
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.adapter_output import with_adapters_base
-from smelt.engine.pool import ModelPool, opened, with_statistics, without_secrets
+from smelt.engine.pool import ModelPool, hidden_addresses, opened, with_statistics, without_secrets
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,
@@ -169,6 +169,11 @@ def merge_to_folder(
 def _merge_to_folder(
     recipe: Recipe, out: Path | ObjectPlace, options: Options, relative_to: Path | None, began: float
 ) -> Summary:
+    if options.cluster is not None and (hidden := hidden_addresses(recipe)):
+        raise RecipeError(
+            f"{hidden[0]}: workers cannot open an address with a password, signature or token in it, which nobody "
+            "writes down for them; leave it away, and give every worker the store's credentials in its environment"
+        )
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),

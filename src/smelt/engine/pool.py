@@ -19,7 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, listed, unknown
-from smelt.files.remote.mounts import mounts_here
+from smelt.files.remote.mounts import mounts_here, split_ref
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
@@ -29,7 +29,7 @@ from smelt.recipe.schema import Pool, Recipe
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
 
-__all__ = ["BASE", "ModelPool", "opened", "read_pool", "with_statistics", "without_secrets"]
+__all__ = ["BASE", "ModelPool", "hidden_addresses", "opened", "read_pool", "with_statistics", "without_secrets"]
 
 BASE = "base"
 """How messages and policies call the base."""
@@ -133,6 +133,12 @@ def without_secrets(recipe: Recipe) -> Recipe:
     if base == pool.base and models == pool.models:
         return recipe
     return recipe.model_copy(update={"pool": pool.model_copy(update={"base": base, "models": models})})
+
+
+def hidden_addresses(recipe: Recipe) -> list[str]:
+    """Addresses in a recipe that only this process can open, since what opens them was hidden."""
+    refs = [one for ref in recipe.pool.refs.values() for one in split_ref(ref)]
+    return [ref for ref in refs if mounts_here().revealed(ref) != ref]
 
 
 def _parsed(data: Mapping[str, Any]) -> Pool:

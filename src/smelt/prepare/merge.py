@@ -6,7 +6,6 @@ takes the same words.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -76,7 +75,7 @@ def merge(
 
     `executor` has several processes merge, on this machine or others, into the same bytes: `local`, `ray` or
     `ray:ADDRESS`, `slurm` or `slurm:WORDS`, or an object (`smelt.jobs.executor.Executor`). `workers` is how many of
-    them; each has `threads`, and all see the models and the output at the same paths.
+    them; each has `threads`, and all see the models and the output at the same paths or in the same store.
 
     With `stream`, models of the Hugging Face hub are read from there by ranges and not fetched, as models with an
     address (`https://`, `s3://`, `gs://`, `az://`) always are.
@@ -128,10 +127,6 @@ def _cluster(executor: Any, workers: int | None, device: str, recipe: Recipe, ou
         raise RecipeError(f"workers are those of an executor; give {option('executor', 'local')} too")
     if out is None:
         raise RecipeError("executor: workers write into files; give `out`")
-    if re.match(r"[a-z][a-z0-9+.-]*://", str(out)):
-        raise RecipeError(
-            f"executor: workers write into files that all of them see; an output at {out} is made by one process"
-        )
     if recipe.lora is not None:
         raise RecipeError("lora: an adapter is made in one process; leave the executor out")
     if device != "cpu":

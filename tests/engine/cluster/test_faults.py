@@ -318,7 +318,6 @@ def test_what_workers_read_and_wrote_is_not_read_again_to_be_hashed(
         ({"executor": "rey"}, r"no executor named 'rey' \(did you mean 'ray'\?\)"),
         ({"executor": "local", "workers": 0}, "workers: at least 1, got 0"),
         ({"workers": 2}, "workers are those of an executor; give executor='local' too"),
-        ({"executor": "local", "out": "s3://bucket/out"}, "an output at s3://bucket/out is made by one process"),
         ({"executor": "local", "lora": 2}, "lora: an adapter is made in one process"),
         ({"executor": "local", "device": "auto"}, "device: workers of an executor merge on CPUs, got 'auto'"),
         ({"executor": "local", "out": None}, "executor: workers write into files; give `out`"),

@@ -1,14 +1,13 @@
-"""What a worker must know of a merge, in files that lie beside its journal as long as it runs.
+"""What a worker must know of a merge, in texts that lie beside its output as long as it runs (board.py).
 
-    .OUT.smelt-partial/merge.json       the recipe, the inputs as the driver saw them, the plan in short
-    .OUT.smelt-partial/folds-N.txt      what the folds over the model have found so far
+    merge.json       the recipe, the inputs as the driver saw them, the plan in short
+    folds-N.txt      what the folds over the model have found so far
 
 The driver writes them, workers read them once each. They say nothing about where a worker runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -16,15 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.cluster.board import Board
 from smelt.engine.cluster.parcels import to_text
 from smelt.engine.plan.plan import Plan
 from smelt.engine.run.cpu.machine import library
-from smelt.errors import OutputError
 from smelt.files.identity import FileIdentity
-from smelt.files.reading import read_json
+from smelt.files.reading import parse_json
+from smelt.files.remote.mounts import mount_name
 from smelt.version import __version__
 
-__all__ = ["Briefing", "inputs_by_name", "plan_in_short", "remove_briefing", "write_states"]
+__all__ = ["Briefing", "names_of_inputs", "plan_in_short", "remove_briefing", "write_states"]
 
 _NAME = "merge.json"
 
@@ -48,25 +48,25 @@ class Briefing:
     """Of the driver's machine."""
     threads: int | None
     memory: int | str | None
+    stream: bool = False
+    """Whether models of the Hugging Face hub are read from there and not fetched."""
 
-    def write(self, folder: Path) -> None:
-        (folder / _NAME).write_text(json.dumps(asdict(self)), encoding="utf-8")
+    def write(self, board: Board) -> None:
+        board.write(_NAME, json.dumps(asdict(self)))
 
     @classmethod
-    def read(cls, folder: Path) -> Briefing:
-        path = folder / _NAME
-        if not path.is_file():
-            raise OutputError(f"{path} is not there; the merge is over, or this machine does not see its folder")
-        return cls(**read_json(path))
+    def read(cls, board: Board) -> Briefing:
+        said: Any = parse_json(board.read(_NAME).encode(), _NAME)
+        return cls(**said)
 
     @property
     def identities(self) -> dict[str, FileIdentity]:
         return {name: FileIdentity(*words) for name, words in self.files.items()}
 
 
-def inputs_by_name(plan: Plan) -> dict[str, Path]:
-    """The inputs by what they are called on every machine."""
-    return {str(path): path for path in plan.inputs}
+def names_of_inputs(plan: Plan) -> dict[Path, str]:
+    """What the inputs are called on every machine: by their paths, and by their addresses where they lie on servers."""
+    return {path: mount_name(path) for path in plan.inputs}
 
 
 def plan_in_short(plan: Plan) -> str:
@@ -81,15 +81,13 @@ def plan_in_short(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
-def write_states(folder: Path, number: int, states: list[dict[str, Any]]) -> str:
-    """What folds have found, for workers; the name of the file."""
+def write_states(board: Board, number: int, states: list[dict[str, Any]]) -> str:
+    """What folds have found, for workers; the name of the text."""
     name = f"folds-{number}.txt"
-    (folder / name).write_text(to_text(states))
+    board.write(name, to_text(states))
     return name
 
 
-def remove_briefing(folder: Path) -> None:
+def remove_briefing(board: Board) -> None:
     """Nothing of it stays with what a run leaves."""
-    for path in (folder / _NAME, *folder.glob("folds-*.txt")):
-        with contextlib.suppress(OSError):
-            path.unlink()
+    board.remove(_NAME, "folds-")

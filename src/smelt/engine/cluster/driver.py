@@ -21,18 +21,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import option
-from smelt.engine.cluster.briefing import Briefing, inputs_by_name, plan_in_short, remove_briefing, write_states
+from smelt.engine.cluster.board import board_at
+from smelt.engine.cluster.briefing import Briefing, names_of_inputs, plan_in_short, remove_briefing, write_states
 from smelt.engine.cluster.fold_total import FoldTotal
 from smelt.engine.cluster.parcels import fold_state, from_text
+from smelt.engine.cluster.part_units import part_units
 from smelt.engine.cluster.units import Piece, cut, unit_size
 from smelt.engine.cluster.worker import close_merge
 from smelt.engine.plan.plan import Item, Plan, Span
 from smelt.engine.run.backends import run_limits
 from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.run.work_memory import ModelFold
+from smelt.engine.sink.objects.sink import ObjectSink
 from smelt.engine.sink.output import boot_id
 from smelt.errors import OutputError
 from smelt.files.identity import check_unchanged
+from smelt.files.object_store.store import Part
 from smelt.jobs.failure import WorkerDied
 from smelt.jobs.job import Job
 from smelt.jobs.run import Done, run_jobs
@@ -41,6 +45,8 @@ from smelt.system.progress import Progress
 
 if TYPE_CHECKING:
     from smelt.engine.merge import Cluster, Options
+    from smelt.engine.sink.objects.output import ObjectOutput
+    from smelt.engine.sink.objects.upload import FileUpload
     from smelt.engine.sink.output import OutputFolder
     from smelt.engine.sink.sink import FolderSink
     from smelt.files.hashing.input_hashes import InputHashes
@@ -67,27 +73,27 @@ class ClusterExecutor(PlanExecutor):
     def __init__(
         self,
         plan: Plan,
-        sink: FolderSink,
+        sink: FolderSink | ObjectSink,
         progress: Progress,
         *,
         threads: int,
         room: int,
         hashes: InputHashes,
         options: Options,
-        folder: OutputFolder,
+        folder: OutputFolder | ObjectOutput,
     ):
         super().__init__(plan, sink, progress, threads=threads, room=room, hashes=hashes, what=options.what)
         assert options.cluster is not None
         self._cluster: Cluster = options.cluster
         self._options, self._output, self._input_hashes = options, sink, hashes
-        self._folder = folder.path.parent
+        self._board = board_at(folder.workplace)
         self._fingerprint = folder.fingerprint
-        self._words = {"folder": str(self._folder), "run": secrets.token_hex(8)}
+        self._words = {"folder": folder.workplace, "run": secrets.token_hex(8)}
         self._size = unit_size(plan.bytes_in)
         self._todo: deque[_Task] = deque()
         self._under_way: dict[str, _Task] = {}
         self._passes = 0
-        self._paths = inputs_by_name(plan)
+        self._names = names_of_inputs(plan)
 
     def _run(self, skip: Collection[str]) -> None:
         self._brief()
@@ -100,11 +106,11 @@ class ClusterExecutor(PlanExecutor):
                     self._take(one)
         finally:
             close_merge()
-            remove_briefing(self._folder)
+            remove_briefing(self._board)
             self._backends.close()
 
     def _brief(self) -> None:
-        remove_briefing(self._folder)
+        remove_briefing(self._board)
         recipe, unknown = self._plan.recipe, set(self._input_hashes.unknown)
         Briefing(
             recipe=recipe.dump(),
@@ -112,12 +118,13 @@ class ClusterExecutor(PlanExecutor):
             relative_to=str((self._cluster.relative_to or Path.cwd()).resolve()),
             fingerprint=self._fingerprint,
             plan=plan_in_short(self._plan),
-            files={name: list(self._plan.inputs[path]) for name, path in self._paths.items()},
-            unknown=[name for name, path in self._paths.items() if path in unknown],
+            files={name: list(self._plan.inputs[path]) for path, name in self._names.items()},
+            unknown=[name for path, name in self._names.items() if path in unknown],
             boot=boot_id(),
             threads=self._options.threads,
             memory=self._options.memory,
-        ).write(self._folder)
+            stream=self._options.stream,
+        ).write(self._board)
 
     def _jobs(self, skip: Collection[str]) -> Iterator[Job | None]:
         for number, one in enumerate(self._folds):
@@ -143,6 +150,9 @@ class ClusterExecutor(PlanExecutor):
 
     def _merge_jobs(self, skip: Collection[str]) -> Iterator[Job | None]:
         items = [part for item in self._plan.items for part in item.matrix_items]
+        if isinstance(self._output, ObjectSink):
+            yield from self._part_jobs(self._output, items)
+            return
         units = cut(items, self._spans, self._size)
         todo = [rest for unit in units if (rest := [one for one in unit if items[one.item].key not in skip])]
         pieces = [one for unit in todo for one in unit]
@@ -157,26 +167,50 @@ class ClusterExecutor(PlanExecutor):
         yield from self._until_done()
 
     def _merged(self, items: Sequence[Item], left: Counter[str], answer: Mapping[str, Any]) -> None:
+        assert not isinstance(self._output, ObjectSink)
         self._output.join_hashes(_bytes(answer["outputs"]))
-        self._input_hashes.join({self._paths[name]: packed for name, packed in _bytes(answer["inputs"]).items()})
+        self._join_inputs(answer)
         self._done(list(items), left)
+
+    def _part_jobs(self, sink: ObjectSink, items: Sequence[Item]) -> Iterator[Job | None]:
+        """The same where parts of uploads are what is handed out."""
+        least = self._plan.bytes_in // (_JOBS_EACH * self._cluster.workers) if self._is_queued else 0
+        units = list(part_units(sink.uploads, sink.file_of, items, self._spans, max(self._size, least)))
+        self._progress.begin(self._what, sum(piece.bytes for unit in units for piece in unit.pieces))
+        states = self._states()
+        for unit in units:
+            brought = partial(self._brought, sink, unit.file)
+            self._plan_job("merge_parts", unit.pieces, brought, states=states, file=unit.words())
+        yield from self._until_done()
+
+    def _brought(self, sink: ObjectSink, file: FileUpload, answer: Mapping[str, Any]) -> None:
+        parts = [(Part(number, size, etag), base64.b64decode(packed)) for number, size, etag, packed in answer["parts"]]
+        sink.take(file, parts)
+        self._join_inputs(answer)
+
+    def _join_inputs(self, answer: Mapping[str, Any]) -> None:
+        packed = _bytes(answer["inputs"])
+        self._input_hashes.join({path: packed[name] for path, name in self._names.items() if name in packed})
 
     def _states(self) -> str | None:
         """What the folds over the model have found until now, for workers."""
         if not self._folds:
             return None
         self._passes += 1
-        return write_states(self._folder, self._passes, [fold_state(one.fold) for one in self._folds])
+        return write_states(self._board, self._passes, [fold_state(one.fold) for one in self._folds])
 
     def _spans(self, item: Item) -> list[Span]:
         return self._backends.of(item).spans(item)
 
     def _handed_out(self, units: Sequence[list[Piece]]) -> list[list[Piece]]:
         """The units as jobs have them: one each, but several neighbours where jobs wait in a queue."""
-        team = self._cluster.executor
-        queued = isinstance(team, SlurmExecutor) if not isinstance(team, str) else team.partition(":")[0] == "slurm"
-        each = max(1, len(units) // (_JOBS_EACH * self._cluster.workers)) if queued else 1
+        each = max(1, len(units) // (_JOBS_EACH * self._cluster.workers)) if self._is_queued else 1
         return [list(chain.from_iterable(units[first : first + each])) for first in range(0, len(units), each)]
+
+    @property
+    def _is_queued(self) -> bool:
+        team = self._cluster.executor
+        return isinstance(team, SlurmExecutor) if not isinstance(team, str) else team.partition(":")[0] == "slurm"
 
     def _plan_job(self, call: str, pieces: Sequence[Piece], handler: Handler, **words: Any) -> None:
         """A job that is to be done before the generator goes on; its answer goes to the handler."""
@@ -210,7 +244,11 @@ class ClusterExecutor(PlanExecutor):
 
 
 def execute_by_workers(
-    plan: Plan, sink: FolderSink, options: Options, folder: OutputFolder, hashes: InputHashes
+    plan: Plan,
+    sink: FolderSink | ObjectSink,
+    options: Options,
+    folder: OutputFolder | ObjectOutput,
+    hashes: InputHashes,
 ) -> None:
     """Merge all but what an earlier run has finished, by the workers that the options name."""
     bounds = run_limits(plan, options.threads, options.memory)

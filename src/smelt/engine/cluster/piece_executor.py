@@ -66,8 +66,14 @@ class PieceExecutor(PlanExecutor):
             return self._fold_piece(one, item, one.members[numbered[item.key, item.first]][1])
 
         together = [[item] for item, _ in members]
+
+        def finished(number: int, part: Any) -> None:
+            parts.add(number, part)
+            if self._ahead is not None:
+                self._ahead.done(members[number][0].name)
+
         with gc_frozen(), self._reading([item for item, _ in members]), self._pool() as threads:
-            self._drive(threads, together, work, parts.add, one.fold.holds(one.count, one.models, 0))
+            self._drive(threads, together, work, finished, one.fold.holds(one.count, one.models, 0))
         found: list[FoldPart] = parts.total
         return [(True, reduce(one.fold.join, [part for _, part in found]))] if one.fold.joins_exactly else found
 
@@ -92,18 +98,18 @@ class PieceExecutor(PlanExecutor):
 
     @contextmanager
     def _reading(self, items: Sequence[Item]) -> Iterator[None]:
-        """What these items want of inputs on servers is fetched ahead; what is merged in part, as it is read."""
-        whole = [item for item in items if self._own[item.key, item.first] == (0, len(self._all_spans(item)))]
+        """What the pieces of these items want of inputs on servers is fetched ahead."""
         self._ahead = read_ahead(self._plan, self._streamed) if self._streamed else None
         if self._ahead is not None:
-            self._ahead.begin(announced(whole))
+            self._ahead.begin(announced(items, self._own_elements))
         try:
             yield
         finally:
             self._abandon()
 
-    def _all_spans(self, item: Item) -> list[Span]:
-        return self._backends.of(item).spans(item)
+    def _own_elements(self, item: Item) -> tuple[int, int]:
+        spans = self._own_spans(item, self._backends.of(item))
+        return (spans[0].start, spans[-1].stop) if spans else (0, 0)
 
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))

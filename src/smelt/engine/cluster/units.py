@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from smelt.engine.plan.plan import Item, Span
 
-__all__ = ["Piece", "cut", "unit_size"]
+__all__ = ["Piece", "cut", "looks_at_all", "unit_size"]
 
 _LEAST, _MOST, _UNITS = 32 << 20, 1 << 30, 512
 
@@ -53,7 +53,7 @@ def cut(items: Sequence[Item], spans_of: Callable[[Item], list[Span]], size: int
 
 
 def _pieces(number: int, item: Item, spans: list[Span], size: int) -> Iterator[Piece]:
-    if item.bytes_in <= size or len(spans) < 2 or _looks_at_all(item):
+    if item.bytes_in <= size or len(spans) < 2 or looks_at_all(item):
         yield Piece(number, 0, len(spans), item.bytes_in, is_all=True)
         return
     each = max(1, size * len(spans) // item.bytes_in)
@@ -63,7 +63,7 @@ def _pieces(number: int, item: Item, spans: list[Span], size: int) -> Iterator[P
         yield Piece(number, first, stop, item.bytes_of(elements), is_all=False)
 
 
-def _looks_at_all(item: Item) -> bool:
+def looks_at_all(item: Item) -> bool:
     """Whether some stage has a fold over the tensor."""
     folds = (run.stage.fold_for(run.parameters) for run in item.stages)
     return any(fold is not None and fold.scope == "tensor" for fold in folds)

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt.caller import asked_by_recipe
-from smelt.engine.cluster.briefing import Briefing, inputs_by_name, plan_in_short
+from smelt.engine.cluster.board import board_at, is_in_store
+from smelt.engine.cluster.briefing import Briefing, names_of_inputs, plan_in_short
 from smelt.engine.cluster.parcels import from_text, to_text
+from smelt.engine.cluster.part_sink import PartSink
 from smelt.engine.cluster.piece_executor import PieceExecutor
 from smelt.engine.cluster.piece_sink import PieceSink
 from smelt.engine.plan.ready import make_ready
@@ -28,11 +30,12 @@ from smelt.engine.sink.output import boot_id
 from smelt.errors import SmeltError
 from smelt.files.hashing.input_hashes import InputHashes
 from smelt.files.identity import FileIdentity
+from smelt.files.remote.mounts import Mounts, mounting_in
 from smelt.jobs.worker import cores
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import Recipe, parse_size
 from smelt.system.process import keep_freed_memory
 
-__all__ = ["close_merge", "fold_unit", "merge_unit"]
+__all__ = ["close_merge", "fold_unit", "merge_parts", "merge_unit"]
 
 
 def fold_unit(
@@ -44,7 +47,7 @@ def fold_unit(
         merge.restore(states)
         return {"parts": to_text(merge.executor.fold(fold, pieces))}
 
-    return _answer(Path(folder), run, work, pause)
+    return _answer(folder, run, work, pause)
 
 
 def merge_unit(
@@ -59,17 +62,45 @@ def merge_unit(
     """Merge pieces and write them where they belong; what was hashed of inputs and outputs."""
 
     def work(merge: _OpenMerge) -> dict[str, Any]:
+        sink = merge.sink
+        assert isinstance(sink, PieceSink)
         merge.restore(states)
         merge.hashed_inputs()  # of a unit that failed half way: whoever does it again hashes it
-        merge.sink.begin(sizes, {key: (name, first) for key, (name, first) in where.items()})
+        sink.begin(sizes, {key: (name, first) for key, (name, first) in where.items()})
         try:
             merge.executor.merge(pieces)
-            outputs = merge.sink.finish()
+            outputs = sink.finish()
         finally:
-            merge.sink.drop()
+            sink.drop()
         return {"outputs": _texts(outputs), "inputs": _texts(merge.hashed_inputs())}
 
-    return _answer(Path(folder), run, work, pause)
+    return _answer(folder, run, work, pause)
+
+
+def merge_parts(
+    folder: str,
+    run: str,
+    states: str | None,
+    pieces: Sequence[Sequence[int]],
+    file: Mapping[str, Any],
+    pause: float = 0,
+) -> dict[str, Any]:
+    """Merge pieces and bring the parts of a file that they fill; what they are, and what was hashed of inputs."""
+
+    def work(merge: _OpenMerge) -> dict[str, Any]:
+        sink = merge.sink
+        assert isinstance(sink, PartSink)
+        merge.restore(states)
+        merge.hashed_inputs()
+        sink.begin(file)
+        try:
+            merge.executor.merge(pieces)
+            parts = sink.finish()
+        finally:
+            sink.drop()
+        return {"parts": parts, "inputs": _texts(merge.hashed_inputs())}
+
+    return _answer(folder, run, work, pause)
 
 
 def close_merge() -> None:
@@ -86,9 +117,11 @@ _current: _OpenMerge | None = None
 class _OpenMerge:
     """A merge that this process helps with."""
 
-    def __init__(self, folder: Path, run: str):
+    def __init__(self, folder: str, run: str):
+        """`folder` is the partial one, or the place of an output in a store."""
         self.folder, self.run = folder, run
-        self.briefing = Briefing.read(folder)
+        self._board = board_at(folder)
+        self.briefing = Briefing.read(self._board)
         self._states: str | None = None
         self._stack = ExitStack()
         try:
@@ -101,28 +134,40 @@ class _OpenMerge:
         told = self.briefing
         recipe = Recipe.parse(dict(told.recipe))
         place = Path(told.relative_to)
-        pool = self._stack.enter_context(opened(recipe.pool, relative_to=place, allow_pickle=recipe.allow_pickle))
-        pool = self._stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=place))
-        plan = make_ready(recipe, pool).plan
-        self._names = {path: name for name, path in inputs_by_name(plan).items()}
+        mounts = Mounts(hub=told.stream)
+        self._stack.callback(mounts.close)
+        with mounting_in(mounts):
+            pool = self._stack.enter_context(opened(recipe.pool, relative_to=place, allow_pickle=recipe.allow_pickle))
+            pool = self._stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=place))
+            plan = make_ready(recipe, pool).plan
+        self._names = names_of_inputs(plan)
         _check_inputs(told.identities, {self._names[path]: seen for path, seen in plan.inputs.items()})
         if plan_in_short(plan) != told.plan:
             raise SmeltError("the plan made here is another one; use one version of Smelt, built alike, everywhere")
-        bounds = run_limits(plan, told.threads or cores(), told.memory)
+        self.sink = self._new_sink()
+        memory = told.memory if told.memory is None else parse_size(told.memory) - self.sink.memory
+        bounds = run_limits(plan, told.threads or cores(), memory)
         wanted = set(told.unknown)
         self.hashes = InputHashes(
             {path: seen for path, seen in plan.inputs.items() if self._names[path] in wanted}, for_another=True
         )
-        self.sink = PieceSink(self.folder, told.fingerprint, durable=boot_id() != told.boot)
         words: dict[str, Any] = {"threads": bounds.threads, "room": bounds.room, "streamed": bounds.streamed}
         self.executor = PieceExecutor(plan, self.sink, hashes=self.hashes, **words)
         self._stack.callback(self.executor.close)
         keep_freed_memory()
 
+    def _new_sink(self) -> PieceSink | PartSink:
+        told = self.briefing
+        if is_in_store(self.folder):
+            sink = PartSink(self.folder, told.memory)
+            self._stack.callback(sink.close)
+            return sink
+        return PieceSink(Path(self.folder), told.fingerprint, durable=boot_id() != told.boot)
+
     def restore(self, states: str | None) -> None:
         """What the folds have found, where this process does not know it yet."""
         if states is not None and states != self._states:
-            self.executor.restore(from_text((self.folder / states).read_text()))
+            self.executor.restore(from_text(self._board.read(states)))
             self._states = states
 
     def hashed_inputs(self) -> dict[str, bytes]:
@@ -133,7 +178,7 @@ class _OpenMerge:
         self._stack.close()
 
 
-def _answer(folder: Path, run: str, work: Any, pause: float) -> dict[str, Any]:
+def _answer(folder: str, run: str, work: Any, pause: float) -> dict[str, Any]:
     time.sleep(pause)
     try:
         with _merge_of(folder, run) as merge:
@@ -151,7 +196,7 @@ class _CannotOpen(Exception):
 
 
 @contextmanager
-def _merge_of(folder: Path, run: str) -> Iterator[_OpenMerge]:
+def _merge_of(folder: str, run: str) -> Iterator[_OpenMerge]:
     global _current
     with asked_by_recipe(False):
         if _current is None or (_current.folder, _current.run) != (folder, run):

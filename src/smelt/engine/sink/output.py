@@ -179,6 +179,8 @@ class OutputFolder:
         self._out, self._inputs, self._force = out, inputs, force
         self._partial = partial_folder(out)
         self.fingerprint = fingerprint
+        self.workplace = str(self._partial)
+        """Where workers find what they must know."""
         self.path = self._partial / _OUTPUT
         self.journal = Journal(self._partial, fingerprint)
         try:

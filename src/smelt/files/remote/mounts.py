@@ -5,7 +5,8 @@ empty file of its name, which `remote_file` knows to be elsewhere: formats find 
 inputs (smelt.files.input_file) reads it from its server, and whoever does not meets an empty file and says so. So no
 weights are ever copied to this machine, and none can be mistaken for zeros.
 
-A mounted folder goes with the block that was reading from afar (`reading_from_afar`), outside of any with the process.
+A mounted folder goes with the block that was reading from afar (`reading_from_afar`), outside of any with the process;
+that of a process that was killed, as workers are, when the next one mounts something.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
 from smelt.errors import SmeltError
@@ -27,11 +29,21 @@ from smelt.files.remote.address import is_remote, shown
 if TYPE_CHECKING:
     from smelt.files.remote.remote_file import RemoteFile
 
-__all__ = ["Mounts", "mount_name", "mounts_here", "reading_from_afar", "remote_file", "streams_hub"]
+__all__ = [
+    "Mounts",
+    "mount_name",
+    "mounting_in",
+    "mounts_here",
+    "reading_from_afar",
+    "remote_file",
+    "split_ref",
+    "streams_hub",
+]
 
 _JOINT = re.compile(r"\+(?=[a-z0-9_]+:)")
 """Between a model and an adapter over it."""
 _FILE = re.compile(r"\.(safetensors|json)$")
+_PREFIX, _LOCK = "smelt-afar-", "lock"
 _mounted: dict[str, RemoteFile] = {}
 """By the path of the file that stands for it."""
 _addresses: dict[str, str] = {}
@@ -45,6 +57,7 @@ class Mounts:
         self.hub = hub
         self._lock = threading.RLock()
         self._folder: TemporaryDirectory[str] | None = None
+        self._lock_file = -1
         self._found: dict[str, Path] = {}
         self._opened_by: dict[str, str] = {}
 
@@ -52,7 +65,7 @@ class Mounts:
         """A reference without the passwords and signatures of its addresses, which are known here from now on."""
         if "://" not in ref:
             return ref
-        parts = _JOINT.split(ref)
+        parts = split_ref(ref)
         for part in parts:
             if is_remote(part) and shown(part) != part:
                 self._opened_by[shown(part)] = part
@@ -72,7 +85,7 @@ class Mounts:
             if key in self._found:
                 return self._found[key]
             if self._folder is None:
-                self._folder = TemporaryDirectory(prefix="smelt-afar-")
+                self._folder, self._lock_file = _new_folder()
             home = url if not _FILE.search(url) else url.rpartition("/")[0]
             place = Path(os.path.realpath(self._folder.name)) / str(len(self._found)) / _last_part(home)
             place.mkdir(parents=True)
@@ -97,8 +110,14 @@ class Mounts:
             for table in (_mounted, _addresses):
                 for path in [one for one in table if one.startswith(root)]:
                     del table[path]
+            os.close(self._lock_file)
             self._folder.cleanup()
             self._folder, self._found = None, {}
+
+
+def split_ref(ref: str) -> list[str]:
+    """The references that are joined in one: a model, and adapters over it."""
+    return _JOINT.split(ref)
 
 
 _of_process = Mounts()
@@ -117,13 +136,22 @@ def reading_from_afar(*, hub: bool = False) -> Iterator[None]:
         yield
         return
     mounts = Mounts(hub=hub)
+    try:
+        with mounting_in(mounts):
+            yield
+    finally:
+        mounts.close()
+
+
+@contextmanager
+def mounting_in(mounts: Mounts) -> Iterator[None]:
+    """Models on servers that are opened in here are let go of when these mounts are closed, by whoever made them."""
     token = _current.set(mounts)
     try:
         with naming_addresses():
             yield
     finally:
         _current.reset(token)
-        mounts.close()
 
 
 @contextmanager
@@ -160,6 +188,30 @@ def mount_name(text: str | Path) -> str:
     for place, url in list(_addresses.items()):
         text = text.replace(place, url)
     return text
+
+
+def _new_folder() -> tuple[TemporaryDirectory[str], int]:
+    """A folder, and the open file in it that is locked as long as this process lives. Those of processes that were
+    killed, as workers are, go now.
+    """
+    from smelt.files.writing import try_lock
+
+    for lock in Path(gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        with suppress(OSError):  # another user's, or somebody else takes it away
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                is_left = try_lock(descriptor, 0)
+            finally:
+                os.close(descriptor)
+            if is_left:
+                shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = TemporaryDirectory(prefix=_PREFIX)
+    path = Path(folder.name, _LOCK)
+    descriptor = os.open(path.with_suffix(".new"), os.O_RDWR | os.O_CREAT, 0o600)
+    try_lock(descriptor)
+    with suppress(OSError):  # Windows renames nothing that is open; there it stays until somebody tidies up
+        path.with_suffix(".new").rename(path)
+    return folder, descriptor
 
 
 def _last_part(url: str) -> str:

@@ -2,6 +2,8 @@
 
     .NAME.smelt-partial/run.json             the lock and the state of the run (state.py)
     .NAME.smelt-partial/parts/FILE/N.part    of a part of a file that has arrived: its ETag, and its share of the hash
+    .NAME.smelt-partial/parts/FILE/1-ID      what a worker made of the first part, which waits for the header
+    .NAME.smelt-partial/workers/...          what workers must know of the merge
     NAME/...                                 the output; uploads that are not complete cannot be seen there
 
 A store has no rename, so the order makes the promise: until all parts of all files have arrived nothing is visible.
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from smelt.engine.sink.objects.sink import ObjectSink
     from smelt.files.hashing.input_hashes import FileDigest
 
-__all__ = ["ObjectOutput", "OutputInStore"]
+__all__ = ["ObjectOutput", "OutputInStore", "key_beside"]
 
 _AT_ONCE = 16
 """Requests for small things."""
@@ -59,6 +61,7 @@ class ObjectOutput:
         force: bool,
     ):
         self.place, self.store, self._inputs, self._force = out, store, inputs, force
+        self.fingerprint, self.workplace = fingerprint, str(out)
         self.finished: set[str] = set()
         self._published = False
         self._lock = RunLock(self.store, out, state_key(out))
@@ -82,8 +85,9 @@ class ObjectOutput:
         for key, uploads in self.uploads().items():
             for upload in uploads:
                 self.store.abort(key, upload)
+        left = [one.key for name in ("parts/", "workers/") for one in self.store.list_objects(self.beside(name))]
         with ThreadPoolExecutor(_AT_ONCE, "smelt-forget") as threads:
-            list(threads.map(self.store.delete, [one.key for one in self.store.list_objects(self.beside("parts/"))]))
+            list(threads.map(self.store.delete, left))
 
     @property
     def published(self) -> list[str]:
@@ -96,7 +100,7 @@ class ObjectOutput:
 
     def beside(self, name: str) -> str:
         """The key of something that is no part of the output, and goes at the end."""
-        return _beside(self.place, name)
+        return key_beside(self.place, name)
 
     def shards(self, plan: Plan) -> list[Shard]:
         """The weights files of a plan."""
@@ -198,7 +202,7 @@ class OutputInStore(KindOfOutput):
         return is_made_by(manifest, ready.hash, parents, statistics, sizes.get)
 
     def clear_finished(self) -> None:
-        for one in list(self._store.list_objects(_beside(self.out, ""))):
+        for one in list(self._store.list_objects(key_beside(self.out, ""))):
             self._store.delete(one.key)
 
     def check(self, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
@@ -232,10 +236,11 @@ class OutputInStore(KindOfOutput):
 
 def state_key(place: ObjectPlace) -> str:
     """The key of a run's state."""
-    return _beside(place, "run.json")
+    return key_beside(place, "run.json")
 
 
-def _beside(place: ObjectPlace, name: str) -> str:
+def key_beside(place: ObjectPlace, name: str) -> str:
+    """The key of something that is no part of the output at a place, and goes at the end."""
     return f"{place.beside(f'.{place.name}.smelt-partial')}/{name}"
 
 

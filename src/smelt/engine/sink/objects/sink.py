@@ -6,9 +6,9 @@ holds the hashes of the inputs, so that it is sent last; it is a small one, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.objects.buffers import PartBuffers
@@ -16,6 +16,7 @@ from smelt.engine.sink.objects.upload import FileUpload
 from smelt.engine.sink.parts import PART_BYTES
 from smelt.engine.sink.shards import index_files
 from smelt.engine.sink.sink import Sink
+from smelt.files.object_store.store import Part
 from smelt.formats import dtype as dtypes
 from smelt.recipe.schema import parse_size
 
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 
     from smelt.engine.sink.objects.output import ObjectOutput
 
-__all__ = ["ObjectSink"]
+__all__ = ["SENDERS", "ObjectSink", "room_for_parts"]
 
 _USUAL = 8 * PART_BYTES
-_SENDERS = 8
+SENDERS = 8
 """Threads that send parts; they mostly wait."""
+
+
+def room_for_parts(memory: int | str | None) -> int:
+    """Bytes of memory for parts; of a limit, a third."""
+    return _USUAL if memory is None else min(_USUAL, parse_size(memory) // 3)
 
 
 class ObjectSink(Sink):
@@ -36,11 +42,11 @@ class ObjectSink(Sink):
 
     def __init__(self, output: ObjectOutput, plan: Plan, metadata: Mapping[str, str], memory: int | str | None):
         """Of `memory`, if there is a limit, a third is for parts."""
-        self.memory = _USUAL if memory is None else min(_USUAL, parse_size(memory) // 3)
+        self.memory = room_for_parts(memory)
         self.buffers = PartBuffers(self.memory)
         self._output = output
         self._shards = output.shards(plan)
-        self._senders = ThreadPoolExecutor(_SENDERS, "smelt-upload")
+        self._senders = ThreadPoolExecutor(SENDERS, "smelt-upload")
         self._sent: list[Future[None]] = []
         self._failed: Future[None] | None = None
         uploads = output.uploads() if output.resumes else {}
@@ -63,6 +69,27 @@ class ObjectSink(Sink):
             self._failed.result()  # raises what went wrong, so that nobody merges on for nothing
         file = self._files[self._home[item.key]]
         file.write(values.cast("B"), file.start(item.key) + start * dtypes.item_size(item.info.dtype))
+
+    def file_of(self, item: Item) -> FileUpload:
+        """The file that holds a merged tensor."""
+        return self._files[self._home[item.key]]
+
+    @property
+    def uploads(self) -> Sequence[FileUpload]:
+        """All files, for those who have others bring their parts."""
+        return self._files
+
+    def take(self, file: FileUpload, parts: Sequence[tuple[Part, bytes]]) -> None:
+        """Parts that another process has brought, and their shares of the hash; of the first, whose ETag is empty, what
+        is behind the header.
+        """
+        if self._failed is not None:
+            self._failed.result()
+        for part, packed in parts:
+            if part.etag:
+                self._submit(file.take, part, packed)
+            else:
+                file.take_front()
 
     def in_good_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """File after file from the front on, so that few parts are open at once; what waits for the headers last."""
@@ -101,7 +128,10 @@ class ObjectSink(Sink):
             file.close()
 
     def _send(self, file: FileUpload, number: int) -> None:
-        sent = self._senders.submit(file.send, number)
+        self._submit(file.send, number)
+
+    def _submit(self, work: Callable[..., None], *words: Any) -> None:
+        sent = self._senders.submit(work, *words)
         sent.add_done_callback(self._look_at)
         self._sent.append(sent)
 

@@ -139,7 +139,10 @@ def test_choices_are_refused_by_name_where_a_server_tells_no_log_likelihood(
 
 def test_choices_in_a_chat_need_somebody_who_writes_it(llama: Path, tmp_path: Path) -> None:
     task = choices(tmp_path / "choices", chat=True)
-    with serving_model(load_model(str(llama), str(task)), "vllm") as server, pytest.raises(TaskError, match="text_from=MODEL"):
+    with (
+        serving_model(load_model(str(llama), str(task)), "vllm") as server,
+        pytest.raises(TaskError, match="text_from=MODEL"),
+    ):
         evaluate(server.url, str(task), model="pico")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ray_cluster import ray_cluster
 from smelt.errors import RecipeError
 from smelt.jobs.failure import WorkerDied
 from smelt.jobs.job import Job
@@ -25,17 +25,8 @@ ray = pytest.importorskip(
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(
-        address="local",  # not one that somebody else has started on this machine
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=80 << 20,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    yield
-    ray.shutdown()
+    with ray_cluster():
+        yield
 
 
 def on_ray(*jobs: Job, **words: Any) -> list[Done]:

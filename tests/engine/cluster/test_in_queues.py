@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 import smelt
 from checkpoints import random_state, snapshot, write_model
+from ray_cluster import ray_cluster
 from smelt.engine.cluster import driver
 from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
@@ -23,20 +22,11 @@ SHAPES: dict[str, tuple[int, ...]] = {f"layers.{n}.up.weight": (60, 70) for n in
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    ray = pytest.importorskip(
+    pytest.importorskip(
         "ray", reason="RAY IS NOT INSTALLED (pip install 'smelt[cluster]'): merges on it are not tested"
     )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(
-        address="local",  # not one that somebody else has started on this machine
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=80 << 20,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    yield ray
-    ray.shutdown()
+    with ray_cluster() as ray:
+        yield ray
 
 
 @pytest.fixture
